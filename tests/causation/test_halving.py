@@ -1,6 +1,7 @@
 """Intervals within strata: what halves of the people say, without drawing them."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -83,3 +84,10 @@ def test_only_strata_that_may_have_no_effect_lose_theirs():
     np.testing.assert_allclose(found.arms.control[0], [0.515, 0.485])
     np.testing.assert_allclose(found.arms.treated[0], [0.515, 0.485])
     np.testing.assert_allclose(found.arms.treated[1], [0.1, 0.9])
+
+
+def test_there_are_never_fewer_points_than_cells():
+    """Of fewer no combination is uncorrelated, and all numbers were NaN: 28 outcomes in 30 strata, from two sources."""
+    many = SimpleNamespace(laws=np.zeros((30, 140)))
+    normal = Crossing._normal.fget(many)
+    np.testing.assert_allclose(normal.T @ normal / len(normal), np.eye(140), atol=1e-9)

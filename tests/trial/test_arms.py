@@ -395,7 +395,12 @@ def test_methods_say_what_was_done_to_these_people():
     told = Trial(frame, **READ, missing="drop", design=design).compare("ill").methods()
     assert "clusters of column 'site'" in told
     assert "Standardised over column 'ward'" in told
-    assert "stable" not in Trial(frame, **READ, missing="worst").compare("ill").methods()
+    worst = Trial(frame, **READ, missing="worst").compare("ill").methods()
+    assert "stable" not in worst
+    assert "say missing" not in worst  # advice is for the reader of the answer, not of the paper
+    causes = Trial(frame, **READ, missing="drop", design=Design(strata="ward")).causes("ill").methods()
+    assert "Bounds are cross-fitted" in causes
+    assert "Hunter and Worsley" not in causes
 
 
 def test_what_cannot_be_is_not_told():
@@ -404,3 +409,10 @@ def test_what_cannot_be_is_not_told():
     assert "worse" not in asked.summary()
     assert "worse" in Trial(people(), **READ).compare("ill").summary()
     assert "the same 0 to 33 %" in Trial(people(ordered=False), **READ).compare("dead").summary()
+
+
+def test_numbers_name_arms_of_a_text_file_too(tmp_path):
+    path = tmp_path / "trial.csv"
+    path.write_text("arm,mrs\n" + "".join(f"{each % 2},{each % 4}\n" for each in range(80)))
+    trial = Trial(path, outcome="mrs", arm="arm", control=0, treated=1, best=3)
+    assert trial.compare(2, under=1).worlds == ("1", "0")

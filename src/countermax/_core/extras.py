@@ -1,7 +1,7 @@
 """Libraries that only some features need, imported where they are used."""
 
-import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -9,11 +9,9 @@ from countermax._core.errors import InputError
 
 
 def _importer(what: str, *modules: str, extra: str = "") -> Callable[[], Any]:
+    @cache
     def imported() -> Any:
         """The library, or an error that says how to get it."""
-        known = [sys.modules.get(each) for each in modules]
-        if None not in known:
-            return known[0]
         try:
             return [import_module(each) for each in modules][0]
         except ImportError as error:

@@ -22,7 +22,7 @@ from countermax._core import page
 from countermax._core.console import as_text
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax._core.words import number, span
+from countermax._core.words import both, number, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +56,7 @@ class Row(NamedTuple):
     @property
     def shown(self) -> str:
         """The number or range, with its interval in parentheses below."""
-        low, high = number(self.lower), number(self.upper)
+        low, high = both(self.lower, self.upper)
         text = number(self.value) if self.lower is None else low if low == high else f"{low} to {high}"
         return text if self.ci_lower is None or not text else f"{text}\n({span(self.ci_lower, self.ci_upper)})"
 

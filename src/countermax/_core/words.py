@@ -5,15 +5,32 @@ from typing import Any
 
 def number(value: Any, digits: int = 3) -> str:
     """A number with so many decimals, fewer from a hundred on, `unknown` for NaN, nothing for None."""
-    if value is None:
-        return ""
-    decimals = digits if abs(value) < 100 else min(digits, 1) if abs(value) < 1000 else 0
-    return "unknown" if value != value else f"{value:z,.{decimals}f}"
+    return _with(value, _decimals(digits, value))
+
+
+def both(low: Any, high: Any, digits: int = 3) -> tuple[str, str]:
+    """Two ends of a range, with as many decimals each, and with more where they would look the same and are not."""
+    decimals = _decimals(digits, low, high)
+    first, second = _with(low, decimals), _with(high, decimals)
+    if first == second and low is not None and abs(high - low) >= 10.0**-digits:
+        return _with(low, digits), _with(high, digits)
+    return first, second
 
 
 def span(low: Any, high: Any, digits: int = 3) -> str:
     """A range: `0.120 to 0.480`."""
-    return f"{number(low, digits)} to {number(high, digits)}"
+    return " to ".join(both(low, high, digits))
+
+
+def _decimals(digits: int, *values: Any) -> int:
+    size = max((abs(round(each, digits)) for each in values if each is not None and each == each), default=0.0)
+    return digits if size < 100 else min(digits, 1) if size < 1000 else 0
+
+
+def _with(value: Any, decimals: int) -> str:
+    if value is None:
+        return ""
+    return "unknown" if value != value else f"{value:z,.{decimals}f}"
 
 
 def percent(value: Any) -> str:

@@ -152,8 +152,9 @@ class Crossing:
 
     @property
     def _normal(self) -> Floats:
-        """[points, cells]: fixed normal numbers; fewer where there are many strata."""
-        return _normal(int(np.clip(_MOST_NUMBERS // self.laws.size, _FEWEST_POINTS, _NUM_POINTS)), self.laws.shape[1])
+        """[points, cells]: fixed normal numbers; fewer where there are many strata, and never fewer than cells."""
+        number, cells = np.clip(_MOST_NUMBERS // self.laws.size, _FEWEST_POINTS, _NUM_POINTS), self.laws.shape[1]
+        return _normal(max(int(number), 2 * cells), cells)
 
     @cached_property
     def points(self) -> tuple[Floats, Floats]:

@@ -16,7 +16,7 @@ from countermax._version import __version__
 from countermax.causation._attaining import Attained, attained
 from countermax.causation._limits import CHOSEN, FAMILIES, MONOTONE, TRIAL, known_part
 from countermax.causation._questions import GAIN, CausalQuestion, Evidence, Floats
-from countermax.comparison._measuring import ANY, interval_methods
+from countermax.comparison._measuring import ANY, design_words, interval_methods
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -155,21 +155,23 @@ class Causation(AbstractResult):
             sentences.append(f"{under} it is {self._words(one)}.")
         if self.decision is not None:
             sentences.append(_decision_words(self.decision, self.arms))
-        elif whole.upper - whole.lower > _NARROW:
+        elif whole.upper - whole.lower <= _NARROW:
+            sentences.append("The choice of coupling hardly matters here.")
+        else:
             sentences.append(
                 "The choice of coupling matters: the data fit every value of the first range equally well."
             )
-        else:
-            sentences.append("The choice of coupling hardly matters here.")
         return "\n".join(sentences)
 
     def methods(self) -> str:
+        crossed = self.evidence is not None and self.evidence.strata is not None
         return (
             f"Of {ABOUT[self.people]}{f' ({self.sample})' if self.sample else ''} we report "
             f"{'; '.join(f'{name} ({meaning})' for name, meaning in self.meanings.items())}. Bounds are "
-            "sharp over all couplings that the data allow (Tian and Pearl 2000; Li and Pearl 2024), and where shown "
-            "over counterfactually stable (Oberst and Sontag 2019) or monotone ones. "
-            f"{interval_methods(self.level)}Assumptions: {' '.join(self.assumptions)} "
+            f"{'cross-fitted' if crossed else 'sharp'} over all couplings that the data allow (Tian and Pearl 2000; Li "
+            "and Pearl 2024), and where shown over counterfactually stable (Oberst and Sontag 2019) or monotone ones. "
+            f"{design_words(self.notes)}{interval_methods(self.level, crossed=crossed)}"
+            f"Assumptions: {' '.join(self.assumptions)} "
             f"Software: Countermax {__version__}."
         )
 

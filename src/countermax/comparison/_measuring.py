@@ -1,7 +1,8 @@
 """Every number of a question, compiled in one piece; and all of them again for thousands of other worlds."""
 
 import functools
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -90,16 +91,29 @@ def assumed(level: float | None) -> tuple[str, ...]:
     return ("the two arms are comparable: randomised, or alike in all that matters.",)
 
 
-def interval_methods(level: float | None) -> str:
+def design_words(notes: Iterable[str]) -> str:
+    """What was done to these people, for a paper: the facts among the notes of a trial, without advice."""
+    facts = (re.match(r"(?:People |Standardised |[\d,]+ (?:of [\d,]+ )?people ).*?\.(?= |$)", each) for each in notes)
+    return "".join(f"{each[0]} " for each in facts if each)
+
+
+def interval_methods(level: float | None, *, crossed: bool = False) -> str:
     """How confidence intervals were computed, for a paper; nothing where there are none."""
     if level is None:
         return ""
+    if crossed:
+        return (
+            "Binding constraints were chosen on one half of the people and measured on the other, averaged over all "
+            f"halves (cross-fitting). Confidence intervals ({confidence(level)}) are Fieller's, with Student's "
+            "distribution and Taylor-linearised errors; the interval of a range covers all of it. They are for the "
+            "sampling of people, not simultaneous, and not for the choice of coupling. "
+        )
     return (
         f"Confidence intervals ({confidence(level)}) are score intervals (Koopman 1984; Miettinen and Nurminen "
-        "1985), exact for single proportions (Clopper and Pearson 1934), of the locally linearised answers: the union "
-        "over the pieces that the data leave possible (intersection-union test, Berger 1982), with Hunter and "
-        "Worsley's joint correction for bounds; the interval of a range covers all of it. They are for the sampling "
-        "of people, not simultaneous, and not for the choice of coupling. "
+        "1985), exact for single proportions (Clopper and Pearson 1934; in designs Korn and Graubard 1998), of the "
+        "locally linearised answers: the union over the pieces that the data leave possible (intersection-union test, "
+        "Berger 1982), with Hunter and Worsley's joint correction for bounds; the interval of a range covers all of "
+        "it. They are for the sampling of people, not simultaneous, and not for the choice of coupling. "
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
-from countermax._core.results import WARNING, AbstractResult, Row, Table, tables_of
+from countermax._core.results import AbstractResult, Row, Table, tables_of
 from countermax._core.words import confidence, percent, percents
 from countermax._version import __version__
 from countermax.bounds import Bounds
@@ -23,6 +23,7 @@ from countermax.comparison._measuring import (
     Floats,
     TwoWorlds,
     assumed,
+    design_words,
     interval_methods,
 )
 from countermax.comparison._sensitivity import SensitivityCurve
@@ -175,7 +176,7 @@ class Comparison(AbstractResult):
             f"{f' under {names}' if names else ''}, with sharp bounds over all couplings of the two arms"
             f"{'' if self.known.unknown else ' and over counterfactually stable ones'} "
             "(Oberst and Sontag 2019; Lorberbom et al. 2021; Haugh and Singal 2022). "
-            f"{''.join(f'{each} ' for each in self.known.notes if not each.startswith(WARNING))}"
+            f"{design_words(self.known.notes)}"
             f"{interval_methods(self.level)}Assumptions: {' '.join(self.assumptions)} "
             f"Software: Countermax {__version__}."
         )

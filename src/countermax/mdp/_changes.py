@@ -62,7 +62,8 @@ class Changes:
         as_whole("min_visits", self.min_visits, least=0)
         if self.within is not None:
             as_number("within", self.within, 0, 1)
-        as_whole("ahead", self.ahead, least=0)
+        if as_whole("ahead", self.ahead, least=0) and self.within is None:
+            raise InputError(f"`ahead` needs `within`, how much influence of the log counts; got ahead={self.ahead}")
         if self.aim != "coupling" and (self.plan == "fixed" or self.within is not None):
             raise InputError(
                 '`aim` must be "coupling" for plans that are fixed, or kept `within` what the log informs, got '

@@ -172,6 +172,7 @@ class Cohort:
         )
         self._compared = steps_compared(log, self.process.ends, self.horizon)
         self._censored = int((self._compared < self.horizon).sum())
+        self._open = int((~self.process.ends[log.last_states] & (self._compared >= self.horizon)).sum())
         self._bounds: dict[bool, Bounds] = {}
 
     def __len__(self) -> int:
@@ -530,8 +531,9 @@ class Cohort:
         mdp = self.process
         return (
             f"{counted(len(self.log), 'episode')}, {counted(self.log.num_steps, 'step')}, "
-            f"{counted(mdp.num_states, 'state')}, {counted(mdp.num_actions, 'action')}; {self._censored} censored; "
-            f"horizon {self.horizon}, discount {self.discount:g}; {self._source}"
+            f"{counted(mdp.num_states, 'state')}, {counted(mdp.num_actions, 'action')}; {self._censored} censored"
+            f"{f', {self._open} more without an end' if self._open else ''}; horizon {self.horizon}, "
+            f"discount {self.discount:g}; {self._source}"
         )
 
     def _context(
@@ -545,7 +547,8 @@ class Cohort:
         """What is said beside an answer."""
         note = "" if draws is None else draws.posterior.note(self.process)
         level = (
-            f"; in parentheses, its limits with {confidence(draws.posterior.attained)} confidence each"
+            f"; in parentheses, its limits with {confidence(draws.posterior.attained)} confidence each, one-sided "
+            "(intervals of single couplings are two-sided, and may reach further)"
             if draws and note
             else ""
         )

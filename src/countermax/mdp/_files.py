@@ -156,7 +156,7 @@ def _episodes(
     called = frames.checked_columns(file.columns)
     with _blaming(file.path):
         read = EpisodeLog.from_frame(steps, state_names=states, action_names=actions)
-    return replace(read, **clock_of(steps.columns, called, None if read.times is None else read.times.values))
+    return replace(read, **clock_of(steps, called, None if read.times is None else read.times.values))
 
 
 def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:

@@ -130,14 +130,10 @@ def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> dict[
     padded[episode, position] = state
     padded[np.arange(len(names)), lengths] = next_state[np.cumsum(lengths) - 1]
     done[episode, position], rewards[episode, position] = action, reward
-    times = None
-    if "time" in frame.columns:
-        known = import_pandas().to_numeric(frame["time"], errors="coerce").to_numpy(np.float64, na_value=np.nan)
-        if np.isfinite(known).all():  # dates and clocks in words are left out
-            times = np.zeros(shape)
-            times[episode, position] = known
-    elif step.min() == 1:  # steps are told by position, from 0, and by their own numbers
-        times = np.broadcast_to(np.arange(1.0, shape[1] + 1), shape)
+    times, told = None, clock(frame)
+    if told:
+        times = np.zeros(shape)
+        times[episode, position] = numbers(frame, told)
     return {
         "times": times,
         "states": padded,
@@ -146,6 +142,18 @@ def read_episodes(frame: "pd.DataFrame", states: Space, actions: Space) -> dict[
         "lengths": lengths,
         "episodes": names,
     }
+
+
+def clock(frame: "pd.DataFrame") -> str:
+    """The column that says when steps were taken: time if it holds numbers, or step if it counts from 1; or none.
+
+    Steps are told by position, from 0, so that numbers of their own would be taken for positions.
+    """
+    if "time" in frame.columns:
+        known = import_pandas().to_numeric(frame["time"], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        if np.isfinite(known).all():  # dates and clocks in words are left out
+            return "time"
+    return "step" if numbers(frame, "step").min() == 1 else ""
 
 
 def read_decisions(frame: "pd.DataFrame", states: Space, actions: Space) -> tuple[Ints, Ints, Floats]:

@@ -1,6 +1,6 @@
 """Logged episodes, as a frame has them and as arrays."""
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -12,7 +12,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax.mdp import _arrays as arrays
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values
-from countermax.mdp._frames import arranged, checked_columns, read_episodes
+from countermax.mdp._frames import arranged, checked_columns, clock, numbers, read_episodes
 from countermax.mdp._labels import Names, Space, as_names
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ class Times(NamedTuple):
     values: Floats
 
 
-def clock_of(columns: Collection[Hashable], called: Mapping[str, str], times: Floats | None) -> dict[str, Any]:
-    """What steps are called, and times beside them: those of a column, or their own numbers where these begin at 1."""
-    if times is None or "time" in columns:
-        found = None if times is None else Times(called.get("time", "time"), times)
-        return {"step_name": called.get("step", "step"), "times": found}
-    return {"step_name": "step", "times": Times(called.get("step", "numbered"), times)}
+def clock_of(frame: "pd.DataFrame", called: Mapping[str, str], times: Floats | None) -> dict[str, Any]:
+    """What steps and times are called; steps that count from 1 only give times, for positions count from 0."""
+    told, from_one = clock(frame), numbers(frame, "step").min() == 1
+    words = {"time": called.get("time", "time"), "step": called.get("step", "numbered")}
+    name = "step" if from_one else called.get("step", "step")
+    return {"step_name": name, "times": None if times is None else Times(words[told], times)}
 
 
 @final
@@ -90,6 +90,12 @@ class EpisodeLog:
             value.setflags(write=False)
             object.__setattr__(self, name, value)
 
+    def when(self, episode: int, step: int) -> str:
+        """A step of the episode at a position, in words: its number and, where that is known, its time."""
+        times = self.times if step < self.lengths[episode] else None
+        time = "" if times is None else f" ({times.unit} {times.values[episode, step]:g})"
+        return f"{self.step_name} {step}{time}"
+
     @classmethod
     def from_frame(
         cls,
@@ -123,7 +129,7 @@ class EpisodeLog:
         times = read.pop("times")
         return cls(
             **read,
-            **clock_of(rows.columns, called, times),
+            **clock_of(rows, called, times),
             num_states=int(read["states"].max()) + 1 if states.size is None else states.size,
             num_actions=int(read["actions"].max()) + 1 if actions.size is None else actions.size,
             state_names=states.names,

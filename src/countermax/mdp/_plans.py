@@ -28,6 +28,7 @@ from countermax.mdp._results import (
     SMALL,
     AbstractCohortResult,
     Context,
+    Count,
     at,
     counted,
     ends,
@@ -37,6 +38,7 @@ from countermax.mdp._story import Claim
 
 FADED = 0.05
 """Total variation below which what was logged no longer matters, unless `within` says otherwise."""
+_SHARES = ("helped", "hurt")
 _RULE = (
     "Unchanged: the logged action, whatever the state; where it is not known there, and after the log's end, what was "
     "usual. Nothing is changed after the log's end."
@@ -75,6 +77,8 @@ class BestPlan(NamedTuple):
 
     None where plans are kept `within` what the log informs.
     """
+    worst: float
+    """The worst case of this plan over all adapted couplings, on the estimate."""
     gap: float
     """How much more another sequence could add at most, where a search was given up; zero where this is the best."""
     number: float
@@ -122,6 +126,8 @@ class BestChanges(AbstractCohortResult):
     """By the largest number of changes, from one on; empty where none is allowed."""
     logged: tuple[PathStep, ...]
     """What happened."""
+    moments: tuple[str, ...]
+    """Each step in words."""
     state_names: tuple[str, ...]
     """All states, in words."""
     action_names: tuple[str, ...]
@@ -161,14 +167,17 @@ class BestChanges(AbstractCohortResult):
                 f"added anything, by {self.coupling}."
             )
         kind = (
-            "best plan that reacts to the state" if self.changes.aim == "coupling" else "plan with the best worst case"
+            "best plan that reacts to the state"
+            if self.changes.aim == "coupling"
+            else f"plan with the best worst case ({FAMILIES[self.changes.aim]})"
         )
         kind = "best sequence told before" if self.changes.plan == "fixed" else kind
         promised = "" if best.interval is None else f"; in-sample {number(best.in_sample)}"
         safe = best.guaranteed
         other = (
-            f" In-sample, another plan adds at least {number(safe.lower)} whatever the coupling."
-            if safe is not None and self.changes.aim != "any" and safe.lower > max(best.bounds["any"].lower, 0) + SMALL
+            f" In-sample, another plan adds at least {number(safe.lower)} under each of them, this one "
+            f"{number(best.worst)}: ask with aim any."
+            if safe is not None and self.changes.aim != "any" and safe.lower > max(best.worst, 0) + SMALL
             else ""
         )
         return (
@@ -200,7 +209,7 @@ class BestChanges(AbstractCohortResult):
     def _told_path(self, plan: BestPlan) -> str:
         """What is changed on the most likely path."""
         told = [
-            f"{self.action_names[each.action]} instead of {self.action_names[was.action]} at step {each.step} "
+            f"{self.action_names[each.action]} instead of {self.action_names[was.action]} at {self.moments[each.step]} "
             f"({self.state_names[each.state]})"
             for each, was in zip(plan.path, self.logged, strict=False)
             if each.changed
@@ -297,13 +306,21 @@ class ChangesRanking(AbstractCohortResult):
             sure = f"with {confidence(self.any_interval.level)} confidence in the model"
         told = [f"{counted(len(self.episodes), 'episode')}; effects by {self.coupling}."]
         for k, (effect, agreed, robust) in enumerate(zip(self.effects.T, self.agreed.T, self.robust.T, strict=True)):
-            gained, lost = int((effect > SMALL).sum()), int((effect < -SMALL).sum())
+            helped, hurt = (self._number(f"share {each} by at most {counted(k + 1, 'change')}") for each in _SHARES)
             told.append(
-                f"At most {counted(k + 1, 'change')} would have helped {gained}, hurt {lost}, and added "
+                f"At most {counted(k + 1, 'change')} would have helped {helped}, hurt {hurt}, and added "
                 f"{number(effect.mean())} on average. Every coupling that draws afresh at each step agrees on the gain "
                 f"of {int(agreed.sum())}; even if chance persists, of {int(robust.sum())} (robust), {sure}."
             )
         return "\n".join(told)
+
+    def _number(self, share: str) -> str:
+        """How many episodes a share is, with its interval."""
+        row, whole = self.totals[share], len(self.episodes)
+        if row.ci_lower is None or self.any_interval is None:
+            return Count(whole * (row.value or 0.0)).told()
+        limits = whole * row.ci_lower, whole * (row.ci_upper or 0.0)
+        return Count(whole * (row.value or 0.0), Interval(*limits, self.any_interval.level)).told()
 
     def plot(self, most: int = 20) -> "plotting.Figure":
         first = self.order[: as_whole("most", most, least=1)]
@@ -386,7 +403,8 @@ def best_changes_of(
     safe = None if changes.within is not None else some.guaranteed("any")[0]
     lasting = np.ones((1, some.num_layers), bool)
     asked = partial(_judged, coupling=coupling, changes=changes, plan=plan, families=tuple(FAMILIES), lasting=lasting)
-    means, known = draws.summarise(setting, asked, asked(model), ranges=len(FAMILIES) + 1, spread=False)
+    given = asked(model)
+    means, known = draws.summarise(setting, asked, given, ranges=len(FAMILIES) + 1, spread=False)
     where = {family: (1 + 2 * place, 2 + 2 * place) for place, family in enumerate(FAMILIES)}
     untried = _untried(mdp, some, plan)
     visits = None if mdp.counts is None else mdp.counts.sum(axis=2)
@@ -407,6 +425,7 @@ def best_changes_of(
                 else {family: at(known, (low, 0, k), (high, 0, k)) for family, (low, high) in where.items()},
                 widest(Bounds(float(means[-2, 0, k]), float(means[-1, 0, k])), at(known, (-2, 0, k), (-1, 0, k))),
                 None if safe is None else Bounds(*(float(each[0, k]) - observed for each in safe)),
+                float(given[where["any"][0], 0, k]),
                 told[k].gap if told else 0.0,
                 changed,
                 path,
@@ -428,6 +447,7 @@ def best_changes_of(
             PathStep(step, int(log.states[0, step]), int(log.actions[0, step]) if step < length else -1, False)
             for step in range(length + 1)
         ),
+        moments=tuple(log.when(0, step) for step in range(length + 1)),
         state_names=tuple(spoken("state", each, mdp.state_names) for each in range(mdp.num_states)),
         action_names=tuple(spoken("action", each, mdp.action_names) for each in range(mdp.num_actions)),
     )

@@ -360,7 +360,6 @@ class Ranking(AbstractCohortResult):
     def summary(self) -> str:
         name, first = next(iter(self.effects.items()))
         gained, lost = (Count(each.values[name], each.intervals.get(name)) for each in (self.gains, self.losses))
-        same = len(first) - round(gained.number) - round(lost.number)
         sure = "if the model is right"
         if self.any_interval is not None:
             sure = f"with {confidence(self.any_interval.level)} confidence in the model"
@@ -369,8 +368,8 @@ class Ranking(AbstractCohortResult):
             f"Every coupling that draws afresh at each step agrees on the gain of {int(self.agreed.sum())} of "
             f"{counted(len(first), 'episode')} and on the loss of {worse}, {sure}. Robust, because it holds even if "
             f"chance persists across steps, is the gain of {int(self.robust.sum())}.\n"
-            f"With {name} assumed: {gained.told()} would have gained{_sizes(first[first > SMALL])}, {lost.told()} "
-            f"would have lost{_sizes(-first[first < -SMALL])}, and {same} would have fared the same.\n"
+            f"With {name} assumed: {gained.told()} would have gained and {lost.told()} would have lost"
+            f"{_sizes('gains', first[first > SMALL])}{_sizes('losses', -first[first < -SMALL])}.\n"
             f"The mean effect is then {number(self.mean.values[name])}{_limits(self.mean, name)}."
         )
 
@@ -398,12 +397,12 @@ class Ranking(AbstractCohortResult):
         }
 
 
-def _sizes(effects: Float[np.ndarray, " k"]) -> str:
-    """` 0.0002 to 1.2 each (on average 0.4)`."""
+def _sizes(what: str, effects: Float[np.ndarray, " k"]) -> str:
+    """`; gains are 0.0002 to 1.2, 0.4 on average`; empty where there are none."""
     if not len(effects):
         return ""
     low, high = f"{effects.min():.2g}", f"{effects.max():.2g}"
-    return f" {low} each" if low == high else f" {low} to {high} each (on average {effects.mean():.2g})"
+    return f"; {what} are {low}" if low == high else f"; {what} are {low} to {high}, {effects.mean():.2g} on average"
 
 
 def _limits(answer: Answer, name: str) -> str:

@@ -526,7 +526,7 @@ def _verdict(story: Story) -> str:
         return f"The answer rests on actions that nobody took there: read it as a guess{_least(story)}."
     if claim.depends_on == (MODEL,):
         return (
-            f"Every coupling {favours} under the model as estimated; {counted(story.context.num_episodes, 'episode')} "
+            f"On average over the models, every coupling {favours}; {counted(story.context.num_episodes, 'episode')} "
             f"are too few to be {level} confident in that model{_least(story)}."
         )
     if claim.depends_on == (PERSISTENCE,):

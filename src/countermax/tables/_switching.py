@@ -91,7 +91,7 @@ class SwitchingTable(AbstractResult):
         change = self.logsums[1] - self.logsums[0]
         return (
             f"Of {total:,.0f} choosers {percents(1 - stay, 1 - stay)} switch under {self.coupling}; whatever the "
-            f"coupling, {percents(low, high)}. In all, the change is worth {self._told(change)} {self.unit}."
+            f"coupling, {percents(low, high)}. In all, the change is worth {number(change)} {self.unit}."
         )
 
     def tables(self) -> list[Table]:
@@ -121,7 +121,8 @@ class SwitchingTable(AbstractResult):
 
     def _told(self, value: float) -> str:
         """A number of choosers: whole where they are many."""
-        return f"{value:z,.{0 if self.counts.sum() >= 1000 else 1}f}"
+        total = self.counts.sum()
+        return f"{value:z,.{0 if total >= 1000 else 1 if total >= 10 else 3}f}"
 
     def plot(self, title: str | None = None) -> "Figure":
         """The flows."""

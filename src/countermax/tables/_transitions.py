@@ -12,7 +12,7 @@ from countermax._core.labels import told_apart
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count, as_seed
 from countermax._core.results import AbstractResult, Row, Table, tables_of
-from countermax._core.words import confidence, percents
+from countermax._core.words import confidence, number, percents, span
 from countermax._tables.frames import Floats
 from countermax.bounds import Bounds
 from countermax.comparison._measuring import ANY
@@ -111,8 +111,9 @@ class Transitions(AbstractResult):
             labels = told_apart(self.labels)
             low, high = (each[seen, instead] for each in self.bounds)
             words.append(
-                f"{most}; the most frequent change is from {labels[seen]} to {labels[instead]}: {moved.max():,.0f} of "
-                f"{self.seen[seen]:,.0f}{self._interval_words(seen, instead)}; {ANY}: {low:,.0f} to {high:,.0f}."
+                f"{most}; the most frequent change is from {labels[seen]} to {labels[instead]}: "
+                f"{number(moved.max(), 1)} of {self.seen[seen]:,.0f}{self._interval_words(seen, instead)}; {ANY}: "
+                f"{span(low, high, 1)}."
             )
         else:
             words.append(f"{most}.")
@@ -120,9 +121,9 @@ class Transitions(AbstractResult):
 
     def _interval_words(self, *cell: int) -> str:
         low, high = _at(self.counts_interval, cell)
-        if low is None or self.counts_interval is None:
+        if low is None or self.counts_interval is None or self.num_rows < 2:
             return ""
-        return f" ({confidence(self.counts_interval.level)} confidence interval {low:,.0f} to {high:,.0f})"
+        return f" ({confidence(self.counts_interval.level)} confidence interval {span(low, high, 1)})"
 
     def plot(self, title: str | None = None) -> "Figure":
         """The flows from what was seen to what would have been; the coupling is named, whatever the title."""

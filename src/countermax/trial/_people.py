@@ -253,9 +253,12 @@ def _outcomes(
 
 def two_arms(frame: AbstractFrame, arm: Hashable, control: Hashable, treated: Hashable) -> tuple[Hashable, Hashable]:
     """The two arms, as far as they can be told without being named."""
+    column = frame.column("arm", arm)
+    _, values = frame.factorised(column)
+    read = reader(values, frame.kind_of(column), untyped=frame.untyped)
+    control, treated = (None if each is None else read(each) for each in (control, treated))
     if control is not None and treated is not None:
         return control, treated
-    _, values = frame.factorised(frame.column("arm", arm))
     plain = {str(value).lower(): value for value in values}
     for pair in (("0", "1"), ("false", "true"), ("0.0", "1.0")):
         if control is None and treated is None and set(plain) == set(pair):

@@ -198,7 +198,7 @@ class Trial:
         ]
         self._held = _Held(
             labels=names,
-            arm_labels=Labels((control, treated)),
+            arm_labels=Labels((control, treated), untyped=frame.untyped),
             arms=arms,
             score=scores,
             design=design,

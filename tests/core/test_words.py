@@ -1,0 +1,27 @@
+"""Numbers in words."""
+
+import pytest
+
+from countermax._core.words import both, number, span
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0.12345, "0.123"),
+        (99.9, "99.900"),
+        (99.9996, "100.0"),
+        (138200.4, "138,200"),
+        (None, ""),
+        (float("nan"), "unknown"),
+    ],
+)
+def test_numbers_from_a_hundred_on_have_fewer_decimals(value, words):
+    assert number(value) == words
+
+
+def test_ends_of_a_range_have_as_many_decimals_and_differ_where_they_do():
+    assert span(99.9, 100.1) == "99.9 to 100.1"
+    assert span(950, 1200) == "950 to 1,200"
+    assert both(1200.6, 1201.4) == ("1,200.600", "1,201.400")
+    assert both(0.25, 0.25) == ("0.250", "0.250")
