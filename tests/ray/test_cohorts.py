@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 from countermax import GumbelMax, InverseCDF, Maximal, SharedGumbelMax
 from countermax._core.errors import InputError
 from countermax.cli import app
-from countermax.intervals import Interval
 from countermax.mdp import Cohort, EpisodeLog, Posterior, estimate, policy_iteration
 from countermax.mdp._estimation import restricted
 from countermax.mdp._replays import _compiled_chains, _general_chains, _trajectories
@@ -54,8 +53,13 @@ def assert_same(one, other):
             continue
         if sparse.issparse(here):
             here, there = here.toarray(), there.toarray()
-        for first, second in zip(here, there, strict=True) if isinstance(here, Interval) else [(here, there)]:
+        for first, second in zip(leaves(here), leaves(there), strict=True):
             np.testing.assert_array_equal(first, second, err_msg=field.name)
+
+
+def leaves(value):
+    """The numbers of intervals and counts, which are tuples of them."""
+    return [leaf for each in value for leaf in leaves(each)] if isinstance(value, tuple) else [value]
 
 
 @pytest.mark.parametrize(

@@ -108,9 +108,9 @@ def test_a_cluster_without_a_core_says_that_it_waits(ray, monkeypatch):
 
 def test_ray_inside_this_machine_cannot_be_reached_and_leaves_nothing(ray):
     code = """
-import psutil
 from countermax._ray import connect, in_parts
 list(in_parts(lambda shared, part: part, None, ((part,) for part in range(4))))
+import psutil  # which Ray brings with it
 tree = [psutil.Process(), *psutil.Process().children(recursive=True)]
 found = {each.laddr.ip for process in tree for each in process.net_connections() if each.status == "LISTEN"}
 print(sorted(found))
