@@ -13,10 +13,12 @@ from asking import counterfactuals, counterfactuals_file, transitions
 from typer.testing import CliRunner
 
 from countermax import InputError
+from countermax._core import extras
 from countermax._tables import jsonl as _jsonl
 from countermax._tables import text as _text
 from countermax._tables.writing import write_table
 from countermax.cli import app
+from countermax.couplings import _nested
 from countermax.tables import _sources
 
 LABELS = ["dead", "ill", "well"]
@@ -229,16 +231,13 @@ def test_an_error_far_down_names_its_row_and_writes_nothing(tmp_path, monkeypatc
 
 
 def test_a_missing_extra_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    result = run("transitions", store_text(tmp_path), *OPTIONS)
+    monkeypatch.setattr(_nested, "import_yaml", extras._importer("YAML files need", "nowhere", extra="yaml"))
+    (tmp_path / "nests.yaml").write_text("name: root")
+    (tmp_path / "in.csv").write_text("status,p_a,q_a\na,1,1\n")
+    result = run("transitions", tmp_path / "in.csv", *OPTIONS, "--coupling", tmp_path / "nests.yaml")
     assert result.exit_code == 2
-    assert "pip install 'countermax[files]'" in result.stderr
-
-
-def store_text(folder):
-    path = folder / "in.csv"
-    path.write_text("status,p_a,q_a\na,1,1\n")
-    return path
+    assert "pip install 'countermax[yaml]'" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
 
 
 def test_memory_does_not_grow_with_the_rows_of_a_parquet_file(tmp_path):

@@ -20,9 +20,16 @@ def _importer(what: str, *modules: str, extra: str = "") -> Callable[[], Any]:
     return imported
 
 
+@cache
 def import_pandas() -> Any:
     """Pandas, where the first frame comes: importing it takes longer than most answers."""
     return import_module("pandas")
+
+
+@cache
+def import_pyarrow() -> Any:
+    """Arrow, where the first file comes, with all of it that reads and writes tables."""
+    return [import_module(f"pyarrow{each}") for each in ("", ".compute", ".csv", ".json", ".parquet")][0]
 
 
 import_polars = _importer("polars frames need", "polars")
@@ -31,12 +38,6 @@ import_dowhy = _importer("DoWhy models need", "dowhy", "dowhy.gcm", "dowhy.graph
 import_yaml = _importer("YAML files need", "yaml")
 import_sklearn = _importer("states from measurements need", "sklearn", "sklearn.base", extra="measurements")
 import_ray = _importer("engine='ray' and Ray Datasets need", "ray", "ray.data")
-import_pyarrow = _importer(
-    "tables in files need",
-    "pyarrow",
-    *(f"pyarrow.{each}" for each in ("compute", "csv", "json", "parquet")),
-    extra="files",
-)
 
 
 def on_ray(engine: str) -> bool:

@@ -26,8 +26,10 @@ def test_a_ranking_tells_robust_claims_from_others():
     for name in ("Gumbel-max", "inverse CDF"):
         assert found.bounds.contains(found.effects[name], 1e-9).all()
     effects = found.effects["Gumbel-max"]
-    for verb, those in (("gained", effects[effects > 1e-9]), ("lost", -effects[effects < -1e-9])):
-        assert f"{len(those)} would have {verb} {those.min():.2g} to {those.max():.2g}" in repr(found)
+    told = (("gained", "gains", effects[effects > 1e-9]), ("lost", "losses", -effects[effects < -1e-9]))
+    for verb, what, those in told:
+        assert f"{len(those)} would have {verb}" in repr(found)
+        assert f"{what} are {those.min():.2g} to {those.max():.2g}" in repr(found)
 
 
 def test_a_ranking_shows_itself_in_every_form():
