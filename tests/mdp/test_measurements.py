@@ -250,7 +250,7 @@ def test_the_behaviour_policy_is_cross_fitted_and_calibrated():
         error = 4 * np.sqrt(0.25 / some.sum())  # a false alarm in 1e-4 of the cases
         assert probability[some].mean() == pytest.approx(treated[some].mean(), abs=error)
     evaluation = Cohort(measured, "advice").evaluate([], num_resamples=3, key=KEY)
-    assert any("Overlap: the policy would do what was done in" in each for each in evaluation.notes)
+    assert any("Overlap: in" in each for each in evaluation.notes)
 
 
 def test_other_answers_take_the_states_as_given_and_say_so():

@@ -128,8 +128,8 @@ def told_of_overlap(log: EpisodeLog, policy: Floats) -> str:
     weights = counts.sum(axis=1) / log.num_steps
     same, seldom = (float(weights @ (policy * each).sum(axis=1)) for each in (shares, shares < _SELDOM))
     return (
-        f"Overlap: the policy would do what was done in {percent(same)} of the logged steps, and in {percent(seldom)} "
-        f"of them what was done in fewer than {percent(_SELDOM)} of the steps in that state."
+        f"Overlap: in {percent(same)} of the logged steps the policy would have done what was done, and in "
+        f"{percent(seldom)} something that was done there in fewer than {percent(_SELDOM)} of the steps."
     )
 
 

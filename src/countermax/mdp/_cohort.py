@@ -632,7 +632,8 @@ def _bootstrap(num_resamples: int, level: float) -> str:
         return f"{'Too few' if num_resamples else 'No'} resamples were drawn: sampling uncertainty is left out."
     return (
         f"In parentheses: {confidence(level)} confidence intervals, from {num_resamples} resamples of episodes; "
-        "whatever is learned from the log is learned again in each."
+        "whatever is learned from the log is learned again in each. Their degrees of freedom are the effective sample "
+        "size, of model-based estimates too: a model knows little of what was seldom done."
     )
 
 
