@@ -9,7 +9,6 @@ from countermax._core.errors import InputError
 
 
 def _importer(what: str, *modules: str, extra: str = "") -> Callable[[], Any]:
-    @cache
     def imported() -> Any:
         """The library, or an error that says how to get it."""
         try:
