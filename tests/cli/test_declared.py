@@ -21,7 +21,7 @@ PLACES = {
 }
 VERBS = {
     "Trial": ("compare", "causes"),
-    "Rows": ("write", "transitions"),
+    "Rows": ("write", "transitions", "effects", "causes"),
     "Cohort": ("explain", "evaluate", "best_changes"),
 }
 

@@ -1,4 +1,4 @@
-"""`countermax counterfactuals` and `countermax transitions`, as a person meets them."""
+"""`countermax counterfactuals`, `transitions`, `effects` and `causes` of tables, as a person meets them."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from countermax import Rows
 from countermax.cli import app
 from countermax.couplings._named import NAMES
 
@@ -142,3 +143,43 @@ def test_a_folder_that_is_not_there_is_no_question_of_its_format(tmp_path):
     result = run("transitions", tmp_path / "lak", *ASK)
     assert result.exit_code == 2
     assert "no such file or folder" in " ".join(result.stderr.split())
+
+
+WORLDS = ["--factual", "p_", "--counterfactual", "q_"]
+
+
+@pytest.fixture
+def predictions(tmp_path):
+    path = tmp_path / "predictions.csv"
+    columns = {"p_dead": [0.3, 0.2], "p_well": [0.7, 0.8], "q_dead": [0.1, 0.2], "q_well": [0.9, 0.8]}
+    pd.DataFrame({"y": ["dead", "well"]} | columns).to_csv(path, index=False)
+    return path
+
+
+def test_effects_are_what_python_says(predictions):
+    score = {"dead": 0, "well": 1}
+    result = run("effects", predictions, *WORLDS, "--score", "dead=0,well=1", "--couplings", "gumbel-max", "--json")
+    assert result.exit_code == 0, result.output
+    rows = Rows(pd.read_csv(predictions), factual="p_", counterfactual="q_", score=score)
+    assert json.loads(result.stdout)["mean"] == pytest.approx(rows.effects(["gumbel-max"]).mean.tolist(), abs=1e-12)
+
+
+def test_a_table_with_predictions_is_asked_for_causes_by_the_command_of_trials(predictions):
+    result = run("causes", predictions, *WORLDS, "--event", "well", "--json")
+    assert result.exit_code == 0, result.output
+    rows = Rows(pd.read_csv(predictions), factual="p_", counterfactual="q_").causes("well")
+    assert json.loads(result.stdout)["rows"] == json.loads(rows.to_json())["rows"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ([*WORLDS, "--arm", "y"], "--arm is for a file of people"),
+        (WORLDS[:2], "--factual and --counterfactual must both be given"),
+        (["--outcome", "y", "--arm", "y", "--unchanged", "y"], "--unchanged is for a table with predictions"),
+    ],
+)
+def test_options_of_people_and_of_predictions_are_not_mixed(predictions, typed, told):
+    result = run("causes", predictions, *typed, "--event", "well")
+    assert result.exit_code == 2
+    assert told in result.output

@@ -8,7 +8,7 @@ from countermax._version import __version__
 from countermax.cli._cohort import evaluate_policy, explain, improve
 from countermax.cli._faults import want_traceback
 from countermax.cli._other import evaluate, explore, train
-from countermax.cli._rows import counterfactuals, switching, transitions
+from countermax.cli._rows import counterfactuals, effects, switching, transitions
 from countermax.cli._trial import causes, compare, demo
 
 app = typer.Typer(
@@ -47,6 +47,7 @@ _COMMANDS = (
     explore,
     counterfactuals,
     transitions,
+    effects,
     switching,
     evaluate_policy,
     explain,

@@ -1,4 +1,4 @@
-"""Commands about tables with two predictions in each row: `counterfactuals`, `transitions` and `switching`."""
+"""Commands about tables with two predictions in each row: `counterfactuals`, `transitions`, `effects`, `switching`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,14 +7,15 @@ import typer
 
 from countermax._core.files import check_outputs
 from countermax.cli._declared import Typed, declared, with_options
-from countermax.cli._shared import READERS, Address, Outputs, Overwrite, connect, one_line_errors, show
+from countermax.cli._shared import READERS, Address, Outputs, Overwrite, connect, one_line_errors, show, words
 
 if TYPE_CHECKING:
     from countermax.tables import Rows, SwitchingTable
 
-_ROWS = declared("tables/_problem.py:Rows").without("data", "refit", "utilities")
-_COUNTERFACTUALS, _WRITE, _TRANSITIONS, _SWITCHING = (
-    declared(f"tables/_problem.py:Rows.{verb}") for verb in ("counterfactuals", "write", "transitions", "switching")
+ROWS = declared("tables/_problem.py:Rows").without("data", "refit", "utilities")
+_COUNTERFACTUALS, _WRITE, _TRANSITIONS, _SWITCHING, _EFFECTS = (
+    declared(f"tables/_problem.py:Rows.{verb}")
+    for verb in ("counterfactuals", "write", "transitions", "switching", "effects")
 )
 _UTILITIES = declared("tables/_utilities.py:Utilities")
 
@@ -28,7 +29,7 @@ Data = Annotated[
 
 
 @one_line_errors
-@with_options(_COUNTERFACTUALS, _WRITE.without("target", "overwrite"), _ROWS)
+@with_options(_COUNTERFACTUALS, _WRITE.without("target", "overwrite"), ROWS)
 def counterfactuals(
     given: Typed,
     data: Data,
@@ -47,7 +48,7 @@ def counterfactuals(
     """
     if Path(out).suffix:  # the library looks after folders
         check_outputs([("--out", out)], [data, given.values.get("coupling", "")], overwrite=overwrite)
-    found = _rows(given, data, address).write(out, **given.of(_WRITE, READERS), overwrite=overwrite)
+    found = rows_of(given, data, address).write(out, **given.of(_WRITE, READERS), overwrite=overwrite)
     over = {"any": "any coupling", "stable": "stable couplings"}.get(given.values.get("bounds", "any"))
     show(f"coupling: {found.coupling}" + (f"; bounds are over {over}" if over else ""))
     show("\n".join(found.notes))
@@ -55,18 +56,30 @@ def counterfactuals(
 
 
 @one_line_errors
-@with_options(_COUNTERFACTUALS.without("bounds", "tolerance", "prefix"), _TRANSITIONS, _ROWS)
+@with_options(_COUNTERFACTUALS.without("bounds", "tolerance", "prefix"), _TRANSITIONS, ROWS)
 def transitions(given: Typed, data: Data, outputs: Outputs, address: Address = None) -> None:
     """Count who would have had which outcome instead: exact counts with intervals, and bounds over all couplings.
 
     Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
     """
     asked = given.of(_TRANSITIONS, READERS)
-    outputs.deliver(lambda: _rows(given, data, address).transitions(**asked), data, given.values.get("coupling"))
+    outputs.deliver(lambda: rows_of(given, data, address).transitions(**asked), data, given.values.get("coupling"))
 
 
 @one_line_errors
-@with_options(_UTILITIES, _SWITCHING, _ROWS.without("outcome", "score", "normalise"))
+@with_options(_EFFECTS.without("learn", "training", "checkpoint", "key"), ROWS)
+def effects(given: Typed, data: Data, outputs: Outputs, address: Address = None) -> None:
+    """Find out what a change adds to a score on average, and how much that varies between people by each coupling.
+
+    Example: countermax effects customers.parquet --factual p_ --counterfactual q_ --score churned=0,stays=1
+    """
+    asked = given.of(_EFFECTS, READERS)
+    reads = (data, *words(given.values.get("couplings", "")))
+    outputs.deliver(lambda: rows_of(given, data, address).effects(**asked), *reads)
+
+
+@one_line_errors
+@with_options(_UTILITIES, _SWITCHING, ROWS.without("outcome", "score", "normalise"))
 def switching(given: Typed, data: Data, outputs: Outputs, address: Address = None) -> None:
     r"""Count who switches from what to what, from the utilities of a choice model before and after a change.
 
@@ -78,13 +91,14 @@ def switching(given: Typed, data: Data, outputs: Outputs, address: Address = Non
         from countermax.tables import Utilities
 
         utilities = Utilities(**given.of(_UTILITIES, READERS))
-        return _rows(given, data, address, utilities=utilities).switching(**given.of(_SWITCHING, READERS))
+        return rows_of(given, data, address, utilities=utilities).switching(**given.of(_SWITCHING, READERS))
 
     outputs.deliver(ask, data, given.values.get("coupling"))
 
 
-def _rows(given: Typed, data: str, address: str | None, **more: Any) -> "Rows":
+def rows_of(given: Typed, data: str, address: str | None, **more: Any) -> "Rows":
+    """The table that was typed, with an engine to ask it."""
     from countermax.tables import Rows
 
     connect(given.values.get("engine", "local"), address)
-    return Rows(data, **given.of(_ROWS, READERS), **more)
+    return Rows(data, **given.of(ROWS, READERS), **more)

@@ -7,12 +7,24 @@ import typer
 
 from countermax._core.errors import InputError
 from countermax.cli._declared import Typed, declared, with_options
-from countermax.cli._shared import READERS, Outputs, Overwrite, check_folder, numbers, one_line_errors, show, words
+from countermax.cli._rows import ROWS, rows_of
+from countermax.cli._shared import (
+    READERS,
+    Address,
+    Outputs,
+    Overwrite,
+    check_folder,
+    numbers,
+    one_line_errors,
+    show,
+    words,
+)
 
 _TRIAL = declared("trial/_trial.py:Trial").without("data", "design").optional()
 _DESIGN = declared("trial/_trial.py:Design")
 _WORLDS = declared("trial/_worlds.py:Worlds").without("names", "observational").optional()
 _COMPARE, _CAUSES = (declared(f"trial/_trial.py:Trial.{verb}") for verb in ("compare", "causes"))
+_CAUSES_OF_ROWS = declared("tables/_problem.py:Rows.causes").without("arms")
 _BOTH = ("labels", "score", "best")  # parameters of a trial and of two known laws
 _OF_ROWS = ("outcome", "arm", "missing", "observational")
 
@@ -21,6 +33,14 @@ Data = Annotated[
     typer.Argument(
         help="Trial with one row for each person: .csv, .parquet or .jsonl. Without it, --control and --treated hold "
         "counts of the outcomes, or --factual and --counterfactual their probabilities."
+    ),
+]
+CausesData = Annotated[
+    str | None,
+    typer.Argument(
+        help="Trial with one row for each person, or table with two predictions for each row: .csv, .parquet or "
+        ".jsonl. Without it, --control and --treated hold counts of the outcomes, or --factual and --counterfactual "
+        "their probabilities."
     ),
 ]
 Explore = Annotated[Path | None, typer.Option(help="Write the explorer, set to this answer, into this file (.html).")]
@@ -42,24 +62,43 @@ def compare(given: Typed, outputs: Outputs, data: Data = None, explore: Explore 
 
 
 @one_line_errors
-@with_options(_CAUSES, _TRIAL, _DESIGN, _WORLDS)
-def causes(given: Typed, outputs: Outputs, data: Data = None) -> None:
+@with_options(_CAUSES, _TRIAL, _DESIGN, _WORLDS, ROWS)
+def causes(given: Typed, outputs: Outputs, data: CausesData = None, address: Address = None) -> None:
     """Find out what a treatment causes: necessity, sufficiency, benefit and harm, with bounds and intervals.
 
     Example: countermax causes trial.csv --outcome status --arm arm --treated drug --event well --plot causes.png
+
+    Or of a table with predictions: countermax causes customers.parquet --factual p_ --counterfactual q_ --event stays
     """
-    asked, reads = given.of(_CAUSES, READERS), (data, given.values.get("observational"))
-    outputs.deliver(lambda: _problem(given, data).causes(**asked), *reads, *words(given.values.get("couplings", "")))
+    typed = given.values
+    predicted = data is not None and ("factual" in typed or "counterfactual" in typed)
+    if predicted:
+        others = [name for name in typed if name not in ROWS and name not in _CAUSES_OF_ROWS]
+        _refuse(others, "is for a file of people; with --factual and --counterfactual a table has predictions instead")
+        if not {"factual", "counterfactual"} <= typed.keys():
+            raise InputError("--factual and --counterfactual must both be given: the columns of two predictions")
+    else:
+        others = [name for name in typed if name in ROWS and name not in _TRIAL and name not in _WORLDS]
+        _refuse(others, "is for a table with predictions, in columns that --factual and --counterfactual name")
+    asked = given.of(_CAUSES_OF_ROWS if predicted else _CAUSES, READERS)
+    reads = (data, typed.get("observational"), *words(typed.get("couplings", "")))
+
+    def ask() -> Any:
+        return rows_of(given, str(data), address) if predicted else _problem(given, data)
+
+    outputs.deliver(lambda: ask().causes(**asked), *reads)
 
 
-def _problem(given: Typed, data: Path | None) -> Any:
+def _problem(given: Typed, data: str | Path | None) -> Any:
     """A trial from a file or from counts, or two known laws: what was typed decides."""
     from countermax.trial import Design, Trial, Worlds
 
     typed = given.values
     laws = [name for name in typed if name in _WORLDS and name not in (*_BOTH, "seed")]
     if data is not None:
-        _refuse(laws, "goes without a file of people; of a table with predictions ask `transitions`, or Rows in Python")
+        _refuse(
+            laws, "goes without a file of people; of a table with predictions ask `causes`, `transitions`, `effects`"
+        )
         absent = [name for name in ("outcome", "arm") if name not in typed]
         if absent:
             raise InputError(f"{data} needs {' and '.join(f'--{name}' for name in absent)}: names of its columns")
