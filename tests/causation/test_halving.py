@@ -88,6 +88,6 @@ def test_only_strata_that_may_have_no_effect_lose_theirs():
 
 def test_there_are_never_fewer_points_than_cells():
     """Of fewer no combination is uncorrelated, and all numbers were NaN: 28 outcomes in 30 strata, from two sources."""
-    many = SimpleNamespace(laws=np.zeros((30, 140)))
+    many = SimpleNamespace(laws=np.zeros((30, 140)), columns=None)
     normal = Crossing._normal.fget(many)
     np.testing.assert_allclose(normal.T @ normal / len(normal), np.eye(140), atol=1e-9)

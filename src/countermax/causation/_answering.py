@@ -1,12 +1,13 @@
 """Every number of a result: bounds, what each coupling says, the intervals of all of them, and what to note."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from countermax._core.compilation import quickly_compiled
 from countermax._core.errors import InputError
@@ -58,7 +59,7 @@ from countermax.comparison._measuring import ANY, GIVEN_ORDER, STABLE
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
-from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Answers, limits_of
+from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Answers, limits_of, ranked_columns
 from countermax.intervals._sampling import Sampling
 
 Intervals = dict[tuple[str, str], Interval]
@@ -153,6 +154,10 @@ def causes_of(
     crossed = None
     intervals: Intervals | None = None
     if known.crossing is not None:
+        laws = known.crossing.strata @ known.crossing.laws
+        columns = _columns(asked, known, laws, (len(laws),))
+        known = replace(known, crossing=replace(known.crossing, columns=columns))
+        assert known.crossing is not None
         crossed = {
             (question.name, kind): crossed_limits(question, known.crossing, people, kind, level)
             for question in questions
@@ -261,7 +266,8 @@ def _intervals(asked: _Asked, known: Known) -> Intervals:
                 kinds.append((shape if shaped else MIXED, whom[question.name], *ends))
         return np.stack(values, axis=1), Answers(*map(np.array, zip(*kinds, strict=True)))
 
-    lower, upper = limits_of(sampling, ask, np.stack(denominators), level)
+    columns_of_points = _columns(asked, known, sampling.laws, sampling.cells)
+    lower, upper = limits_of(sampling, ask, np.stack(denominators), level, columns=columns_of_points)
     places = {column: place for place, column in enumerate(columns)}
     ends = {each.name: (each.worth.min(), each.worth.max()) for each in questions}
     found: Intervals = {}
@@ -272,6 +278,20 @@ def _intervals(asked: _Asked, known: Known) -> Intervals:
             if coupling == MONOTONE and lower[place] == ends[name][0] and upper[end] == ends[name][1]:
                 del found[name, coupling]  # no data nearby leave room for it, or it adds nothing
     return found
+
+
+def _columns(asked: _Asked, known: Known, laws: Floats, cells: Sequence[int]) -> NDArray[np.int64]:
+    """The place of each cell by what is asked of its outcome: scores, questions, and how frequent it is."""
+    sources = [each for each in (known.evidence.trial, known.evidence.choices) if each is not None]
+    size = sources[0].control.shape[-1]
+    features = [*(known.scores or ())]
+    for each in asked.questions:
+        features += [each.among_control, each.among_treated, each.worth.sum(axis=0), each.worth.sum(axis=1)]
+    whole, start = [], 0
+    for number in cells:
+        whole += [laws[at : at + size] for at in range(start, start + number - size + 1, size)]
+        start += number
+    return ranked_columns(cells, size, *features, *whole)
 
 
 def _halved(asked: _Asked, crossing: Crossing) -> Intervals:

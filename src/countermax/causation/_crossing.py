@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from countermax.bounds import Bounds
 from countermax.bounds._pieces import Pieces
@@ -60,6 +61,8 @@ class Crossing:
     """Whether the last outcome is that none is known."""
     freedom: float
     """Degrees of freedom: how many independent units there are, less those that are used up."""
+    columns: NDArray[np.int64] | None = None
+    """[cells]: place of each cell in an order that does not depend on how outcomes are listed."""
 
     @cached_property
     def laws(self) -> Floats:
@@ -154,7 +157,8 @@ class Crossing:
     def _normal(self) -> Floats:
         """[points, cells]: fixed normal numbers; fewer where there are many strata, and never fewer than cells."""
         number, cells = np.clip(_MOST_NUMBERS // self.laws.size, _FEWEST_POINTS, _NUM_POINTS), self.laws.shape[1]
-        return _normal(max(int(number), 2 * cells), cells)
+        normal = _normal(max(int(number), 2 * cells), cells)
+        return normal if self.columns is None else np.asarray(normal[:, self.columns])
 
     @cached_property
     def points(self) -> tuple[Floats, Floats]:

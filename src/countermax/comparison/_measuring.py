@@ -22,7 +22,7 @@ from countermax.comonotone import expected_squared_difference
 from countermax.couplings import AbstractCoupling
 from countermax.effects import _unchecked_effect
 from countermax.intervals import Interval
-from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Answers, limits_of
+from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Answers, limits_of, ranked_columns
 from countermax.intervals._sampling import Sampling
 
 Floats = NDArray[np.float64]
@@ -174,7 +174,9 @@ def intervals_of(
         return np.concatenate([leaf.reshape(len(laws), -1) for _, leaf in paths], axis=1), _questions(paths, scores)
 
     denominators = np.stack([np.full(cells, 0.5), np.arange(cells) == seen])
-    limits = limits_of(sampling, ask, denominators, level, max(1.0, num_couplings * size**2 / _FEW_NUMBERS))
+    columns = ranked_columns(sampling.cells, size, *(scores or ()), *sampling.split(), 1.0 * (np.arange(size) == seen))
+    work = max(1.0, num_couplings * size**2 / _FEW_NUMBERS)
+    limits = limits_of(sampling, ask, denominators, level, work, columns)
     splits = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     lower, upper = (
         jax.tree.unflatten(

@@ -11,7 +11,7 @@ proportion those of the exact one (Clopper and Pearson's).
   joint correction is Hunter and Worsley's, which knows how pieces are correlated.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -65,7 +65,12 @@ class _Forms(NamedTuple):
 
 
 def limits_of(
-    sampling: Sampling, ask: Ask, denominators: Floats, level: float, work: float = 1.0
+    sampling: Sampling,
+    ask: Ask,
+    denominators: Floats,
+    level: float,
+    work: float = 1.0,
+    columns: NDArray[np.int64] | None = None,
 ) -> tuple[Floats, Floats]:
     """Lower and upper confidence limits of every answer, each of which errs with probability `(1 - level) / 2`.
 
@@ -76,6 +81,7 @@ def limits_of(
             the number of samples.
         level: Confidence.
         work: Cost of an answer: fewer points are looked at where it is more than 1.
+        columns: Place of each cell in an order that does not depend on how outcomes are listed (`ranked_columns`).
     """
     from scipy.special import stdtrit
 
@@ -85,8 +91,9 @@ def limits_of(
     cells = len(sampling.laws)
     few = _MOST_LAWS / work / (cells + 1) - 1
     number, spread = int(np.clip(few, 0, _POINTS)), max(1.0, reach / 1.96)
-    far = _around(sampling, int(np.clip(few - number, 0, _FAR_POINTS)), _FARTHER * spread)
-    points = np.concatenate([sampling.smooth[None], _around(sampling, number, spread), far])
+    columns = np.arange(cells) if columns is None else columns
+    far = _around(sampling, int(np.clip(few - number, 0, _FAR_POINTS)), _FARTHER * spread, columns)
+    points = np.concatenate([sampling.smooth[None], _around(sampling, number, spread, columns), far])
     moved, spreads = _moved(sampling, points), _spreads(sampling, denominators)
     answers, questions = ask(
         np.concatenate([sampling.laws[None], moved.reshape(-1, cells), spreads.reshape(-1, cells)])
@@ -130,13 +137,34 @@ def limits_of(
     return np.clip(lower, questions.least, questions.largest), np.clip(upper, questions.least, questions.largest)
 
 
-def _around(sampling: Sampling, number: int, spread: float) -> Floats:
+def _around(sampling: Sampling, number: int, spread: float, columns: NDArray[np.int64]) -> Floats:
     """Laws around the estimate, as far from it as estimates are from truths: fixed normal numbers on a log scale."""
     laws = sampling.smooth
-    moves = evenly_spread(number, len(laws)) * spread / np.sqrt(sampling.sizes[sampling.sample_of] * laws)
+    normal = evenly_spread(number, len(laws))[:, columns]
+    moves = normal * spread / np.sqrt(sampling.sizes[sampling.sample_of] * laws)
     return np.concatenate(
         [each / each.sum(axis=1, keepdims=True) for each in sampling.split(laws * np.exp(moves))], axis=1
     )
+
+
+def ranked_columns(cells: Sequence[int], size: int, *features: Floats) -> NDArray[np.int64]:
+    """[cells]: the place of each cell if outcomes were listed by their features, the first of which counts most.
+
+    Points that go by these places move with the outcomes, so that no limit depends on how outcomes are listed.
+
+    Args:
+        cells: Number of cells of each sample: some times `size`, and what is not an outcome.
+        size: Number of outcomes.
+        features: What tells outcomes apart, [outcomes]; if fewer are known, the last outcomes come last.
+    """
+    keys = [np.append(each, np.full(size - len(each), np.inf)) for each in features]
+    ranks = np.argsort(np.lexsort(keys[::-1]))
+    found, start = np.arange(sum(cells)), 0
+    for number in cells:
+        for place in range(start, start + number - size + 1, size):
+            found[place : place + size] = place + ranks
+        start += number
+    return found
 
 
 def evenly_spread(number: int, size: int) -> Floats:
