@@ -149,12 +149,12 @@ class AbstractResult(ABC):
         """A self-contained HTML page: the summary, the picture, the table, notes, and all numbers."""
         from countermax import _plotting
 
-        blocks: list[page.Block] = [page.paragraph(each) for each in self._answer()]
-        blocks += [page.picture(_plotting.picture(self.plot()), self.title), *self._more_blocks(), *self._grids()]
-        blocks += [each for each in map(page.paragraph, self._all_notes()) if each not in blocks]
+        elements: list[page.Element] = [page.paragraph(each) for each in self._answer()]
+        elements += [page.picture(_plotting.picture(self.plot()), self.title), *self._more_elements(), *self._grids()]
+        elements += [each for each in map(page.paragraph, self._all_notes()) if each not in elements]
         if self.methods():
-            blocks += [page.heading("Methods"), page.paragraph(self.methods())]
-        return page.write_page(Path(path), self.title, [*blocks, page.preformatted("All numbers", self.to_json())])
+            elements += [page.heading("Methods"), page.paragraph(self.methods())]
+        return page.write_page(Path(path), self.title, [*elements, page.preformatted("All numbers", self.to_json())])
 
     def __rich__(self) -> Group:
         answer, notes = map(Text, self._answer()), map(Text, self._all_notes())
@@ -184,7 +184,7 @@ class AbstractResult(ABC):
         """Some of its own numbers and words, by name."""
         return {name: getattr(self, name) for name in names}
 
-    def _more_blocks(self) -> Sequence[page.Block]:
+    def _more_elements(self) -> Sequence[page.Element]:
         """What the page holds beyond the picture and the table."""
         return ()
 
@@ -198,7 +198,7 @@ class AbstractResult(ABC):
         lines = self.summary().removeprefix(self.title).strip().splitlines()
         return [*dict.fromkeys([*(each for each in self.notes if each.startswith(WARNING)), *lines])]
 
-    def _grids(self) -> list[page.Block]:
+    def _grids(self) -> list[page.Element]:
         return [
             page.grid(each.columns, [[c.replace("\n", " ") for c in line] for line in each.lines])
             for each in self.tables()

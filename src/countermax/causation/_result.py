@@ -193,7 +193,7 @@ class Causation(AbstractResult):
         return attained(question, self.evidence, self.people, side, couplings)
 
     def plot(self) -> "Figure":
-        """Ranges and answers of couplings, one block for each quantity, with their intervals."""
+        """Ranges and answers of couplings, a group for each quantity, with their intervals."""
         label = "probability" if self.decision is None else "value"
         return plotting.draw_ranges([*reversed(self.rows)], [*self.meanings], self.title, label, self.level)
 

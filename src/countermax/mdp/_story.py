@@ -364,24 +364,24 @@ class Story(AbstractCohortResult):
             ],
         }
 
-    def _more_blocks(self) -> Sequence[page.Block]:
+    def _more_elements(self) -> Sequence[page.Element]:
         told = self.told
-        blocks: list[page.Block] = [page.paragraph(_OVER_TIME, note=True)]
+        elements: list[page.Element] = [page.paragraph(_OVER_TIME, note=True)]
         headings = "What happened", "What would have happened", "How sure that is"
         for heading, sentences in zip(headings, told[:3], strict=True):
-            blocks += [page.heading(heading), *map(page.paragraph, sentences)]
+            elements += [page.heading(heading), *map(page.paragraph, sentences)]
         if self.decisions:
             picture = plotting.picture(self.plot_decisions())
-            blocks.append(page.picture(picture, "what single decisions would have added"))
-            blocks.append(page.paragraph(_GAINS, note=True))
-        blocks.append(page.box("What would change this answer", told.changes))
+            elements.append(page.picture(picture, "what single decisions would have added"))
+            elements.append(page.paragraph(_GAINS, note=True))
+        elements.append(page.box("What would change this answer", told.changes))
         effects = [f"effect, {name}" for name in self.decisions_by_coupling]
         headers = ("when", "done", "instead", *effects, "lower", "upper", "interval", "visits", "how sure")
-        blocks += [
+        elements += [
             page.heading("One decision changed, the rest as it was"),
             page.grid(headers, [self._decision_line(each) for each in self.decisions.decisions[:_MOST_DECISIONS]]),
         ]
-        return blocks
+        return elements
 
     def _effects_of(self, each: Decision) -> dict[str, float]:
         """What one decision would have added, by coupling."""
