@@ -38,7 +38,7 @@ from countermax.mdp._posterior import NO_CONFOUNDING, Posterior, PosteriorDraws,
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
 from countermax.mdp._replays._course import Setting, VaryingRewards
 from countermax.mdp._replays._questions import outcome_labels
-from countermax.mdp._replays._trajectories import Groups, Trajectories, spared
+from countermax.mdp._replays._trajectories import Groups, Trajectories, spared, spared_bounds
 from countermax.mdp._results import (
     NUMBERS,
     Context,
@@ -203,15 +203,16 @@ class Cohort:
         found, name, count = self._model.replayed(answering, path=path), name_of(answering), len(self)
         numbers, draws = found._asdict(), self._draws if self._posterior is not None else None
         asked = partial(_replayed, coupling=answering, groups=self._groups)
-        given = _with_totals(found.values - self._model.observed), spared(self._model, [found.last], self._groups)
-        means, limits = given[0], None
-        fates: tuple[Floats, Interval | None] = given[1], None
+        given = _with_totals(found.values - self._model.observed), spared([found.last], self._groups)
+        fates, means, limits = self._fates([name], given[1]), given[0], None
         if draws is not None:
-            (means, limits), fates = draws.summarise_parts(self._setting, asked, given, (0, 2))
+            drawn = draws.ask_parts(self._setting, asked, given)
+            means, limits = draws.posterior.summarise(given[0], drawn[0])
+            fates = self._fates([name], given[1], drawn[1])
             numbers["values"] = self._model.observed + means[:count]
             numbers |= {"interval": at(limits, slice(count)), "mean_interval": at(limits, count)}
         gains, losses = (Count(float(means[each]), at(limits, each)) for each in (count + 1, count + 2))
-        return self._replay(draws, name, fates, gains=gains, losses=losses, **numbers)
+        return self._replay(draws, coupling=name, fates=fates, gains=gains, losses=losses, **numbers)
 
     def sample(
         self, coupling: str | Path | AbstractSampler = "gumbel-max", *, num_samples: int, key: PRNGKeyArray
@@ -228,10 +229,11 @@ class Cohort:
         episode, share = np.repeat(np.arange(len(self)), num_samples), np.full(returns.size, 1 / num_samples)
         last = sparse.csr_array((share, (episode, states[..., -1].ravel())), (len(self), self.process.num_states))
         gains, losses = signs(returns.mean(axis=1) - self._model.observed).tolist()
+        name = name_of(rows.coupling)
         return self._replay(
             None,
-            name_of(rows.coupling),
-            (spared(self._model, [last], self._groups), None),
+            coupling=name,
+            fates=self._fates([name], spared([last], self._groups)),
             gains=Count(gains),
             losses=Count(losses),
             values=returns.mean(axis=1),
@@ -372,7 +374,9 @@ class Cohort:
         """
         chosen, count = self._couplings(couplings), len(self)
         asked = partial(_effects, couplings=list(chosen.values()), groups=self._groups)
-        found, fates = self._draws.summarise_parts(self._setting, asked, asked(self._model), (2, 2))
+        given = asked(self._model)
+        drawn = self._draws.ask_parts(self._setting, asked, given)
+        found = self._draws.posterior.summarise(given[0], drawn[0], 2)
         each = answer_of(found, chosen, "effect", slice(count))
         assert each.persistent is not None
         return Ranking(
@@ -388,7 +392,7 @@ class Cohort:
             mean=answer_of(found, chosen, "effect", count),
             gains=answer_of(found, chosen, NUMBERS[0], count + 1),
             losses=answer_of(found, chosen, NUMBERS[1], count + 2),
-            fates=self._fates(fates, chosen),
+            fates=self._fates(chosen, given[1], drawn[1]),
         )
 
     def evaluate(
@@ -502,22 +506,32 @@ class Cohort:
         found = [(end, np.flatnonzero(seen & (self.log.last_states == end))) for end in ends[list(order)].tolist()]
         return tuple((end, members) for end, members in found if len(members))
 
-    def _fates(self, found: tuple[Floats, Interval | None], couplings: Iterable[str]) -> tuple[Fate, ...]:
+    @cached_property
+    def _given_ranges(self) -> Floats:
+        return spared_bounds(self._model, self._groups)
+
+    @cached_property
+    def _drawn_ranges(self) -> Floats:
+        """The ranges of fates in all models that are drawn."""
+        return self._draws.ask(self._setting, partial(spared_bounds, groups=self._groups))
+
+    def _fates(self, couplings: Iterable[str], given: Floats, drawn: Floats | None = None) -> tuple[Fate, ...]:
+        """What would have become of those who came to each end, by coupling and over all of them."""
+        found: tuple[Floats, Interval | None] = np.concatenate([given, self._given_ranges]), None
         names = self.process.state_names
+        if drawn is not None and len(drawn):
+            drawn = np.concatenate([drawn, self._drawn_ranges], axis=1)
+            found = self._draws.posterior.summarise(found[0], drawn, 2)
         return tuple(
             Fate(len(members), spoken("state", end, names), answer_of(found, couplings, "", place))
             for place, (end, members) in enumerate(self._groups)
         )
 
-    def _replay(
-        self, draws: PosteriorDraws | None, coupling: str, fates: tuple[Floats, Interval | None], **found: Any
-    ) -> Replay:
+    def _replay(self, draws: PosteriorDraws | None, **found: Any) -> Replay:
         """What was found, beside what is known of the episodes."""
         course = self._model.plain_course
         return Replay(
             context=self._context(draws, ranges=bool(self._groups)),
-            coupling=coupling,
-            fates=self._fates(fates, [coupling]),
             episodes=self.log.names,
             observed=self._model.observed,
             steps=course.steps,
@@ -667,7 +681,7 @@ def _bootstrap(num_resamples: int, level: float) -> str:
 def _replayed(model: Trajectories, coupling: AbstractCoupling, groups: Groups) -> tuple[Floats, Floats]:
     """[episode, totals]: effects by one coupling; and fates."""
     found = model.replayed(coupling)
-    return _with_totals(found.values - model.observed), spared(model, [found.last], groups)
+    return _with_totals(found.values - model.observed), spared([found.last], groups)
 
 
 def _effects(model: Trajectories, couplings: list[AbstractCoupling], groups: Groups) -> tuple[Floats, Floats]:
@@ -675,7 +689,7 @@ def _effects(model: Trajectories, couplings: list[AbstractCoupling], groups: Gro
     replays, ranges = [model.replayed(each) for each in couplings], (*model.bounds(), *model.persistent_bounds())
     found = _with_totals(np.stack([*(each.values for each in replays), *ranges]) - model.observed)
     found[[-4, -3, -2, -1], -1] = found[[-3, -4, -1, -2], -1]  # the largest effects have the fewest losses
-    return found, spared(model, [each.last for each in replays], groups)
+    return found, spared([each.last for each in replays], groups)
 
 
 def _with_totals(effects: Floats) -> Floats:

@@ -54,7 +54,9 @@ def story_of(
     kinds, observed, earned = list(couplings.values()), float(model.observed[0]), earned_at(mdp, one, ends)
     possible = (-np.inf, np.inf) if earned is None else (min(0.0, earned.min()), max(0.0, earned.max()))
     asked = partial(_parts, couplings=kinds, marks=marks, scores=scores, possible=possible)
-    found = draws.summarise_parts(setting, asked, asked(model), (2, 2, 1), spread=False)
+    given = asked(model)
+    answers = zip(given, draws.ask_parts(setting, asked, given, spread=False), (2, 2, 1), strict=True)
+    found = [draws.posterior.summarise(*each) for each in answers]
 
     def answer(place: int, quantity: str, was: float | None = None) -> Answer:
         """One column of the numbers."""

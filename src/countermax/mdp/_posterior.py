@@ -131,22 +131,15 @@ class PosteriorDraws:
         """What all models answer, beside the estimate's own answer, `given`; `ranges` as of `Posterior.summarise`."""
         return self.posterior.summarise(given, self.ask(setting, question, spread=spread), ranges)
 
-    def summarise_parts(
-        self,
-        setting: Setting,
-        question: Questions,
-        given: Sequence[Floats],
-        ranges: Sequence[int],
-        *,
-        spread: bool = True,
-    ) -> list[tuple[Floats, Interval | None]]:
-        """The same of several arrays of numbers, which are asked for at once."""
-        drawn, found, start = self.ask(setting, partial(_in_a_row, question), spread=spread), [], 0
-        for each, number in zip(given, ranges, strict=True):
-            some = drawn[:, start : start + each.size].reshape(len(drawn), *each.shape) if len(drawn) else drawn
-            found.append(self.posterior.summarise(each, some, number))
-            start += each.size
-        return found
+    def ask_parts(
+        self, setting: Setting, question: Questions, given: Sequence[Floats], *, spread: bool = True
+    ) -> list[Floats]:
+        """Several arrays of numbers, asked for at once: what all models answer, beside the estimate's own answers."""
+        drawn = self.ask(setting, partial(_in_a_row, question), spread=spread)
+        if not len(drawn):
+            return [drawn] * len(given)
+        parts = np.split(drawn, np.cumsum([each.size for each in given])[:-1], axis=1)
+        return [part.reshape(len(drawn), *each.shape) for part, each in zip(parts, given, strict=True)]
 
     def ask(self, setting: Setting, question: Question, *, spread: bool = True) -> Float[np.ndarray, "r ..."]:
         """One question put to every model; where draws are spread, other processes must be able to import it."""

@@ -328,17 +328,19 @@ class Trajectories:
         return courses.course_of(self.mdp, self.setting, self.facts, choices, rewards)
 
 
-def spared(model: Trajectories, last: Sequence[sparse.csr_array], groups: Groups) -> Floats:
-    """[couplings, two ranges; group]: how many of those who came to an end would not have, given where they would be.
+def spared(last: Sequence[sparse.csr_array], groups: Groups) -> Floats:
+    """[coupling, group]: how many of those who came to an end would not have, given where they would be instead."""
+    found = [[len(members) - each[members][:, [end]].sum() for end, members in groups] for each in last]
+    return np.array(found).reshape(len(last), len(groups))
 
-    Each group has an end and the positions of its episodes; ranges are over adapted couplings, and if chance may
-    persist.
-    """
-    found = np.zeros((len(last) + 4, len(groups)))
+
+def spared_bounds(model: Trajectories, groups: Groups) -> Floats:
+    """[range, group]: the least and the most over adapted couplings, and the same if chance may persist."""
+    found = np.zeros((4, len(groups)))
     for place, (end, members) in enumerate(groups):
         some = Trajectories(model.mdp, replace(model.setting, log=model.setting.log.select(members)), quiet=True)
-        again = some.final_bounds(one_hot(end, model.mdp.num_states)[None])[[1, 0, 3, 2], :, 0].sum(axis=1)
-        found[:, place] = len(members) - np.append([each[members][:, [end]].sum() for each in last], again)
+        again = some.final_bounds(one_hot(end, model.mdp.num_states)[None])[[1, 0, 3, 2], :, 0]
+        found[:, place] = len(members) - again.sum(axis=1)
     return found
 
 
