@@ -22,7 +22,7 @@ from countermax._core import page
 from countermax._core.console import as_text
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax._core.words import both, number, span
+from countermax._core.words import both, count_digits, number, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +32,7 @@ WARNING = "WARNING: "
 """Beginning of notes that are printed before the answer."""
 MOST_LINES = 24
 """Lines of a table that are printed; frames and JSON have them all."""
+_COUNTED = "number "  # beginning of quantities that count people
 _ACROSS = 5  # columns of numbers side by side; more go into a second table
 
 
@@ -39,7 +40,7 @@ class Row(NamedTuple):
     """One number: what it is, whom it is about, under which coupling, and how well it is known."""
 
     quantity: str
-    """For instance `P(home)`, `effect`, `PN`, `return`."""
+    """For instance `P(home)`, `effect`, `PN`, `return`; counts of people begin with `number`."""
     about: str
     """Whom it is about: `this person`, `everybody`, `episode 17`."""
     coupling: str
@@ -56,9 +57,11 @@ class Row(NamedTuple):
     @property
     def shown(self) -> str:
         """The number or range, with its interval in parentheses below."""
-        low, high = both(self.lower, self.upper)
-        text = number(self.value) if self.lower is None else low if low == high else f"{low} to {high}"
-        return text if self.ci_lower is None or not text else f"{text}\n({span(self.ci_lower, self.ci_upper)})"
+        digits = count_digits(*self[3:]) if self.quantity.startswith(_COUNTED) else 3
+        low, high = both(self.lower, self.upper, digits)
+        text = number(self.value, digits) if self.lower is None else low if low == high else f"{low} to {high}"
+        interval = "" if self.ci_lower is None else f"\n({span(self.ci_lower, self.ci_upper, digits)})"
+        return text and text + interval
 
 
 class AbstractResult(ABC):
