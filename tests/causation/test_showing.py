@@ -65,10 +65,28 @@ def test_print_page_and_picture_use_the_same_words(saved, tmp_path):
             assert sentence in shown
 
 
+def test_where_the_treatment_lowers_the_event_the_question_about_prevention_is_named():
+    trial = Trial.from_counts([30, 70], [28, 72], labels=["event", "none"], names=("usual", "new"))
+    lowered = trial.causes("event")
+    assert "rarer with new (28 %) than with usual (30 %): for how often new prevents it" in lowered.summary()
+    assert "rarer" not in trial.causes("none").summary()
+    assert [each for each in lowered.rows if each.coupling == "monotone"]  # an interval, and no estimate
+    assert not any("monotone" in each.columns for each in lowered.tables())
+
+
+def test_the_sample_names_the_arms():
+    seen = {"usual": [20, 30], "new": [10, 40]}
+    trial = Trial.from_counts([30, 70], [40, 60], names=("usual", "new"), observational=seen)
+    assert trial.causes(0).sample == "100 people in usual, 100 in new, and 100 who chose"
+    frame = people([60, 40], [40, 60], sev=[0, 1] * 100)
+    strata = Trial(frame, outcome="y", arm="arm", treated="B", design=Design(strata="sev"))
+    assert strata.causes(1).sample == "100 people in A and 100 in B"
+
+
 def test_what_every_number_means_is_told(saved):
     told = words_below(saved)
     assert "PN: necessity: had 'Dead' with new; would not have had it with usual care." in told
-    assert "Score: Dead 0 < Ill 1 < Well 2 (higher is better)." in told
+    assert "From worst to best: Dead, Ill, Well (scored 0 to 2)." in told
     assert saved.summary().count(". ") <= 4
 
 

@@ -45,7 +45,7 @@ def test_the_answer_comes_first_then_the_table():
     assert "whatever the coupling" in data
     assert coupling.startswith("With Gumbel-max assumed: ")
     assert "coupling matters" in verdict
-    for word in ("any coupling", "0.556", "effect variance", "dead 0 < ill 1 < well 2"):
+    for word in ("any coupling", "0.556", "effect variance", "dead, ill, well (scored 0 to 2)"):
         assert word in "\n".join(rest)
 
 

@@ -76,7 +76,7 @@ def test_without_an_order_outcomes_run_from_worst_to_best_where_there_is_a_score
     trial = Trial(data, **READ, score={"dead": 2, "ill": 0, "well": 1}, missing="drop")
     assert trial.labels == ("ill", "well", "dead")
     assert "placebo: ill 40, well 30, dead 29" in str(trial)
-    assert "score: ill 0 < well 1 < dead 2" in str(trial)
+    assert "from worst to best: ill, well, dead" in str(trial)
     numbered = Trial(
         data.replace({"status": {"dead": 3, "ill": 1, "well": 2}}), **READ, score={1: 1, 2: 0, 3: 2}, missing="drop"
     )
@@ -285,7 +285,7 @@ def test_a_trial_prints_what_it_holds():
         "Trial of drug against placebo: 100 and 100 people",
         "  placebo: dead 30, ill 40, well 30 (weighted)",
         "  drug: dead 10, ill 30, well 60 (weighted)",
-        "  score: dead 0 < ill 1 < well 2 (higher is better)",
+        "  from worst to best: dead, ill, well (scored 0 to 2)",
         "  design: weights 'one'",
     ]
     counted = Trial.from_counts([1, 2], [3, 4], observational={"control": [1, 1], "treated": [2, 2]})
@@ -353,9 +353,11 @@ def test_a_reversed_scale_cannot_pass_unnoticed():
     for right in (Trial(people, labels=order, best=0, **columns), Trial(ordered, best=0, **columns)):
         answer = right.compare(6)
         assert not any("Rankin" in each for each in answer.notes)
-        assert any("'6' 0 < '5' 1 < " in each for each in answer.notes)
+        assert "From worst to best: 6, 5, 4, 3, 2, 1, 0 (scored 0 to 6)." in answer.notes
+        assert answer.plot().axes[0].get_ylabel() == "best ← mRS → worst"
     unscored = Trial(people, **columns).compare(6)
-    assert any("say best=0" in each for each in unscored.notes)
+    assert "0 is best: say best=0 (--best 0)." in str(unscored).splitlines()[1]  # before the answer
+    assert unscored.plot().axes[0].get_ylabel() == "mRS"
     assert ("better", "this person") not in {(each.quantity, each.about) for each in unscored.rows}
 
 

@@ -175,7 +175,7 @@ def test_the_listing_shows_everything(comparison):
         "0.000 to 0.667",
         "effect variance",
         "coupling matters",
-        "Score: dead 0 < ill 1 < well 2 (higher is better).",
+        "From worst to best: dead, ill, well (scored 0 to 2).",
     ):
         assert word in text
 

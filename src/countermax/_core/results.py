@@ -244,7 +244,7 @@ def tables_of(rows: Sequence[Row], most: int = MOST_LINES) -> list[Table]:
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for each in rows:
         lines.setdefault((each.about, each.quantity), {})[each.coupling] = each.shown
-    couplings = list(dict.fromkeys(each.coupling for each in rows))
+    couplings = list(dict.fromkeys(each.coupling for each in rows if each.shown))  # no column is empty
     found = []
     for start in range(0, len(couplings), _ACROSS):
         some = couplings[start : start + _ACROSS]

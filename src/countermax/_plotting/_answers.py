@@ -221,7 +221,7 @@ _LANE = 0.13  # of a lane
 
 
 def draw_ranges(
-    rows: Sequence[Row], quantities: Sequence[str], title: str, label: str, level: float | None = None
+    rows: Sequence[Row], quantities: Sequence[str], title: str, axis_labels: tuple[str, str], level: float | None = None
 ) -> Figure:
     """Groups from the top down; in each a lane for every range, and for every coupling where it has an interval.
 
@@ -254,7 +254,8 @@ def draw_ranges(
             axes.set_xlim(-0.01, 1.01)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="0.93")
-        axes.set_xlabel(literal(label))
+        axes.set_xlabel(literal(axis_labels[0]))
+        axes.set_ylabel(literal(axis_labels[1]))
         handles = _span_legend(looks, dots, level, others=apart or len(kinds) > 1)
         legend_below(figure, handles, 4)
     return figure

@@ -54,6 +54,7 @@ from countermax.comparison._asking import (
     refuse_families,
     row_of,
     score_words,
+    sentence,
 )
 from countermax.comparison._measuring import ANY, GIVEN_ORDER, STABLE
 from countermax.couplings import AbstractCoupling
@@ -171,7 +172,7 @@ def causes_of(
     rows = _rows(asked, _values(asked, evidence, crossed), intervals)
     families = [kind for kind in FAMILIES if any(each.coupling == kind for each in rows)]
     if known.scores is not None:
-        notes.append(f"S{score_words(names.names, known.scores)[1:]}.")
+        notes.append(sentence(score_words(names.names, known.scores)))
     notes += [*_noted(known, people, questions, rows), *order_note(names, by_name, known.order)]
     return Causation(
         title=causation_title(names.names, arms, places),

@@ -11,7 +11,7 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import quoted
 from countermax._core.results import AbstractResult, Row
-from countermax._core.words import confidence, number, span
+from countermax._core.words import confidence, number, percent, span
 from countermax._version import __version__
 from countermax.causation._attaining import Attained, attained
 from countermax.causation._limits import CHOSEN, FAMILIES, MONOTONE, TRIAL, known_part
@@ -155,6 +155,8 @@ class Causation(AbstractResult):
             sentences.append(f"{under} it is {self._words(one)}.")
         if self.decision is not None:
             sentences.append(_decision_words(self.decision, self.arms))
+        elif self._prevention:
+            sentences.append(self._prevention)
         elif whole.upper - whole.lower <= _NARROW:
             sentences.append("The choice of coupling hardly matters here.")
         else:
@@ -194,8 +196,9 @@ class Causation(AbstractResult):
 
     def plot(self) -> "Figure":
         """Ranges and answers of couplings, a group for each quantity, with their intervals."""
-        label = "probability" if self.decision is None else "value"
-        return plotting.draw_ranges([*reversed(self.rows)], [*self.meanings], self.title, label, self.level)
+        of = f"of {ABOUT[self.people]}: {self.arms[1]} against {self.arms[0]}"
+        axes = f"probability, {of}" if self.decision is None else f"probability or gain, {of}", ""
+        return plotting.draw_ranges([*reversed(self.rows)], [*self.meanings], self.title, axes, self.level)
 
     def _details(self) -> Mapping[str, Any]:
         decision = None if self.decision is None else vars(self.decision)
@@ -209,6 +212,20 @@ class Causation(AbstractResult):
             return None
         known = known_part(self.evidence)
         return known if known.strata is None else known.without_strata(known.strata.__matmul__)
+
+    @property
+    def _prevention(self) -> str:
+        """Where the event is rarer with the treatment: how to ask about prevention."""
+        happens = next((each.among_treated for each in self.questions if each.name == "PN"), None)
+        if happens is None or self.control is None or self.treated is None:
+            return ""
+        without, with_it = (float(each @ happens) for each in (self.control, self.treated))
+        if with_it >= without:
+            return ""
+        return (
+            f"The event is rarer with {self.arms[1]} ({percent(with_it)}) than with {self.arms[0]} "
+            f"({percent(without)}): for how often {self.arms[1]} prevents it, ask with all other outcomes as the event."
+        )
 
     def _words(self, row: Row) -> str:
         text = number(row.value) if row.lower is None else span(row.lower, row.upper)

@@ -16,7 +16,9 @@ def of_two_arms(share: float | None, *, unknown: bool = False) -> Evidences:
     return lambda laws: Evidence(Arms(*np.split(laws, 2, axis=-1)), None, share, unknown=unknown)
 
 
-def two_sources(trial: Arms | None, observed: Floats, share: float | None) -> tuple[Sampling, Evidences]:
+def two_sources(
+    trial: Arms | None, observed: Floats, share: float | None, names: tuple[str, str]
+) -> tuple[Sampling, Evidences]:
     """Independent people in up to three samples, by outcome, and what laws of theirs say.
 
     Args:
@@ -24,6 +26,7 @@ def two_sources(trial: Arms | None, observed: Floats, share: float | None) -> tu
         observed: Counts of those who chose the control, the treatment or neither; a table without the last says that
             there are none.
         share: Share of the treated in the trial.
+        names: Names of the two arms.
     """
     size = observed.shape[1]
     seen = np.concatenate([observed[0], observed[1], [observed[2].sum()] if observed[2].any() else []])
@@ -31,7 +34,7 @@ def two_sources(trial: Arms | None, observed: Floats, share: float | None) -> tu
     sizes = [f"{int(each.sum()):,}" for each in counts]
     words = f"{sizes[-1]} people who chose"
     if trial is not None:
-        words = f"{sizes[0]} and {sizes[1]} people in the two arms of the experiment and {sizes[2]} who chose"
+        words = f"{sizes[0]} people in {names[0]}, {sizes[1]} in {names[1]}, and {sizes[2]} who chose"
     sampling = of_counts(counts, words)
 
     def evidence_of(laws: Floats) -> Evidence:

@@ -295,7 +295,7 @@ def _notes(
 ) -> list[str]:
     notes = family_notes((ANY,) if worlds.unknown else (ANY, STABLE), level)
     if worlds.scores is not None:
-        notes.append(f"S{score_words(worlds.labels.names, worlds.scores)[1:]}.")
+        notes.append(sentence(score_words(worlds.labels.names, worlds.scores)))
     notes += order_note(worlds.labels, asked, worlds.order)
     best = next((name for name in _LEAST_VARIANCE if name in asked), None)
     if best is not None:
@@ -331,13 +331,24 @@ def family_notes(families: Sequence[str], level: float | None) -> list[str]:
 
 
 def score_words(labels: Sequence[str], scores: tuple[Floats, Floats] | None) -> str:
-    """Which outcomes are better: `score: dead 0 < ill 0.5 < well 1 (higher is better)`."""
+    """Which outcomes are better: `score: dead 0 < ill 0.5 < well 1 (higher is better)`; ranks need no numbers."""
     if scores is None:
         return "no score: outcomes are not better or worse than each other"
     if np.array_equal(*scores):
+        order = np.argsort(scores[0], kind="stable")
+        if np.array_equal(scores[0][order], np.arange(len(order))):
+            names = [told_apart(labels)[place] for place in order]
+            if len(names) > _MOST_NAMED:
+                names = [*names[: _MOST_NAMED - 1], "...", names[-1]]
+            return f"from worst to best: {', '.join(names)} (scored 0 to {len(order) - 1})"
         return f"score: {_ranked(labels, scores[0])} (higher is better)"
     here, there = (_ranked(labels, each) for each in scores)
     return f"score: {here}; in the other world: {there} (higher is better)"
+
+
+def sentence(words: str) -> str:
+    """The same words as a sentence."""
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def _ranked(labels: Sequence[str], score: Floats) -> str:

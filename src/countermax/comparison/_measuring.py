@@ -60,6 +60,8 @@ class TwoWorlds:
     order: str | None = GIVEN_ORDER
     """Source of the order of the outcomes, for the couplings that depend on it; None where nobody gave one."""
     notes: tuple[str, ...] = ()
+    scale: str = "outcome"
+    """What the outcomes are called together."""
 
 
 class Measures(NamedTuple):

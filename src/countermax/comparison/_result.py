@@ -190,7 +190,11 @@ class Comparison(AbstractResult):
         if len(shown) < len(self.labels):
             title += f"\nShown: the {len(shown)} of {len(self.labels)} outcomes that could be likeliest"
         order = [*dict.fromkeys(each.quantity for each in rows)]
-        return plotting.draw_ranges(rows[::-1], order, title, "probability, given what was seen", self.level)
+        (here, there), scale = self.worlds, self.known.scale
+        if self._has_score:
+            scale = f"best \u2190 {scale} \u2192 worst"
+        axes = f"probability under {there}, given what was seen under {here}", scale
+        return plotting.draw_ranges(rows[::-1], order, title, axes, self.level)
 
     def plot_couplings(self) -> "Figure":
         """A heatmap of each coupling's joint law, with both laws on its margins."""

@@ -175,7 +175,7 @@ _SCALES = (  # words in a column's name, labels of the scale, its best end, and 
 
 
 def scale_notes(column: Hashable, labels: Labels, score: Floats | None) -> list[str]:
-    """Which end is good, where the column looks like a known scale: a warning where the score says otherwise."""
+    """Warns which end is good, where the column looks like a known scale and the score does not say so."""
     for words, values, best, name in _SCALES:
         known = {str(each) for each in values}
         if not any(word in str(column).lower() for word in words):
@@ -190,8 +190,10 @@ def scale_notes(column: Hashable, labels: Labels, score: Floats | None) -> list[
             far = [abs(float(str(each)) - best) for each in labels.values]
             if score is not None and score[int(np.argmin(far))] > score[int(np.argmax(far))]:
                 return []
-            start = "" if score is None else WARNING
-            return [f"{start}Column {column!r} looks like the {name}, on which {best} is best: say best={best}."]
+            return [
+                f"{WARNING}Column {column!r} looks like the {name}, on which {best} is best: say best={best} "
+                f"(--best {best})."
+            ]
     return []
 
 

@@ -96,6 +96,7 @@ class _Held:
     notes: tuple[str, ...] = ()
     notes_of_choosers: tuple[str, ...] = ()
     order: str | None = GIVEN_ORDER
+    scale: str = "outcome"
 
     @property
     def unknown(self) -> bool:
@@ -208,6 +209,7 @@ class Trial:
             notes=tuple(notes),
             notes_of_choosers=tuple(of_others),
             order=people.order,
+            scale=str(outcome),
         )
 
     @classmethod
@@ -400,6 +402,7 @@ class Trial:
             unknown=held.unknown,
             order=held.order,
             notes=tuple(notes),
+            scale=held.scale,
         )
 
     @cached_property
@@ -422,7 +425,7 @@ class Trial:
         known = partial(Known, held.labels, held.arms, scores=held.scores, order=held.order)
         if held.chosen is not None and design.is_plain and not self._has_strata and not held.some_unknown:
             trial = None if held.totals is None else Arms(held.totals[0, 0], held.totals[1, 0])
-            sampling, evidence_of = two_sources(trial, held.chosen, share)
+            sampling, evidence_of = two_sources(trial, held.chosen, share, held.arms)
             strata = None if trial is None else Strata(None, sampling.sizes[None])
             evidence = evidence_of(sampling.laws)
             return known(evidence, sampling=sampling, evidence_of=evidence_of, strata=strata, notes=tuple(notes))
@@ -437,8 +440,8 @@ class Trial:
         samples, said = self._stratified
         size, of_trial = len(held.labels) + held.some_unknown, held.chosen is None or people == TRIAL
         crossing = crossing_of(samples, size, share, of_trial=of_trial)
-        sample = "{:,} and {:,} people in the two arms".format(*held.sizes())
+        sample = people_words(held.sizes(), held.arms)
         if len(samples) > 1:
-            sample += f" of the experiment and {len(samples[1].arm):,} who chose"
+            sample += f", and {len(samples[1].arm):,} who chose"
         strata = Strata(samples[0].strata, sizes_of(samples))
         return known(crossing.whole, crossing=crossing, strata=strata, sample=sample, notes=(*notes, *said))
