@@ -155,7 +155,7 @@ def ranked_columns(cells: Sequence[int], size: int, *features: Floats) -> NDArra
     Args:
         cells: Number of cells of each sample: some times `size`, and what is not an outcome.
         size: Number of outcomes.
-        features: What tells outcomes apart, [outcomes]; if fewer are known, the last outcomes come last.
+        features: Numbers that tell outcomes apart, [outcomes]; of fewer, the last outcomes come last.
     """
     keys = [np.append(each, np.full(size - len(each), np.inf)) for each in features]
     ranks = np.argsort(np.lexsort(keys[::-1]))
