@@ -267,5 +267,5 @@ class Robustness(AbstractExperiment):
         return Section(self.title, words, {"robustness": sheet})
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "none"
+def _share(some: int, whole: int) -> str:
+    return f"{some / whole:.1%}" if whole else "none"

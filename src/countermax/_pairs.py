@@ -44,18 +44,13 @@ class FixedPair(AbstractPairs):
 
     p: Float[Array, " k"]
     q: Float[Array, " k"]
+    num_distinct = 1
 
     def __init__(self, p: Logits, q: Logits):
         self.p, self.q = as_log_prob_pair(p, q)
 
     def __call__(self, key: PRNGKeyArray) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-        """The pair."""
         return self.p, self.q
-
-    @property
-    def num_distinct(self) -> int:
-        """One."""
-        return 1
 
 
 @final
@@ -65,6 +60,7 @@ class PerturbedPair(AbstractPairs):
     p: Float[Array, " k"]
     q: Float[Array, " k"]
     scale: Float[Array, ""]
+    num_distinct = None  # infinitely many
 
     def __init__(self, p: Logits, q: Logits, scale: float):
         self.p, self.q = as_log_prob_pair(p, q)
@@ -75,11 +71,6 @@ class PerturbedPair(AbstractPairs):
         noise = self.scale * jax.random.normal(key, (2, self.p.size), self.p.dtype)
         return self.p + noise[0], self.q + noise[1]
 
-    @property
-    def num_distinct(self) -> int | None:
-        """Infinitely many."""
-        return None
-
 
 @final
 class RandomPairs(AbstractPairs):
@@ -88,20 +79,15 @@ class RandomPairs(AbstractPairs):
     num_outcomes: int = eqx.field(static=True)
     scale: float = eqx.field(static=True)
     mirrored: bool = eqx.field(static=True)
+    num_distinct = None  # infinitely many
 
     def __init__(self, num_outcomes: int, *, scale: float = 8.0, mirrored: bool = False):
         self.num_outcomes, self.mirrored = as_count("`num_outcomes`", num_outcomes), mirrored
         self.scale = as_amount("`scale`", scale)
 
     def __call__(self, key: PRNGKeyArray) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-        """Draws one pair."""
         p, q = self.scale * jax.random.uniform(key, (2, self.num_outcomes))
         return p, p[::-1] if self.mirrored else q
-
-    @property
-    def num_distinct(self) -> int | None:
-        """Infinitely many."""
-        return None
 
 
 @final
@@ -139,7 +125,6 @@ class ObservedPairs(AbstractPairs):
             self.log_weights = jnp.asarray(np.log(amounts / amounts.sum()), self.p.dtype)
 
     def __call__(self, key: PRNGKeyArray) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-        """Draws one of the pairs."""
         index = jax.random.categorical(key, self.log_weights)
         return self.p[index], self.q[index]
 

@@ -13,10 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from countermax._core.types import Joint, LogProbs, Outcome, Probs, Scalar
 
-_FAR = {
-    4: 60.0,
-    8: 600.0,
-}  # by the size of a number in bytes: logarithm of what is as good as infinite, yet no overflow
+_FAR = {4: 60.0, 8: 600.0}  # by a number's bytes: logarithm of what is as good as infinite, yet no overflow
 
 
 @jax.jit
@@ -28,7 +25,7 @@ def joint(log_p: LogProbs, log_q: LogProbs) -> Joint:
 
 @jax.jit
 def row(log_p: LogProbs, log_q: LogProbs, position: Outcome) -> Probs:
-    """Which part of the interval at `position` each of the other world's intervals covers, in O(K).
+    """Which share of the interval at `position` each of the other world's intervals covers, in O(K).
 
     That takes the interval on which x's begins, and how far it reaches beyond that point; those after it are covered
     one after the other until x's own ends. The line can be read from either end: the one is taken from which less mass
@@ -36,12 +33,12 @@ def row(log_p: LogProbs, log_q: LogProbs, position: Outcome) -> Probs:
     """
     left, right = _on_the_way(log_p, log_q, position), _on_the_way(log_p[::-1], log_q[::-1], log_p.size - 1 - position)
     turned = right < left
-    parts = _row_from_left(
+    shares = _row_from_left(
         jnp.where(turned, log_p[::-1], log_p),
         jnp.where(turned, log_q[::-1], log_q),
         jnp.where(turned, log_p.size - 1 - position, position),
     )
-    return jnp.where(turned, parts[::-1], parts)
+    return jnp.where(turned, shares[::-1], shares)
 
 
 def expected_squared_difference(
@@ -73,9 +70,9 @@ def expected_squared_difference(
 
 
 def _row_from_left(log_p: LogProbs, log_q: LogProbs, position: Outcome) -> Probs:
-    """The parts of one interval, found from the left end of the line.
+    """The shares of one interval, found from the left end of the line.
 
-    In units of x's width nothing underflows. Every part is cut at the width of what covers it, and together they are
+    In units of x's width nothing underflows. Every share is cut at the width of what covers it, and together they are
     one: whatever rounding did to the place where x begins, the row stays within the bounds of all couplings.
     """
     places = jnp.arange(log_p.size)

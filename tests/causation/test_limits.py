@@ -14,7 +14,7 @@ from countermax.bounds._pieces import largest_worth
 from countermax.causation._answering import Strata, check_sources
 from countermax.causation._limits import CHOSEN, MONOTONE, TRIAL, Memo, has_kind, known_part, limits
 from countermax.causation._questions import Arms, Choosers, Evidence, questions_about
-from countermax.causation._stable import pieces_of_order, ratio_ranks, stable_pairs
+from countermax.causation._stable import pieces_of_order, ratio_ranks, stable_cells
 from countermax.comparison._measuring import ANY, STABLE
 
 TOLERANCE = 1e-9
@@ -141,7 +141,7 @@ def test_bounds_under_monotonicity_and_stability_are_those_of_a_programme(kind, 
             if not has_kind(question, evidence, kind):
                 continue
             ranks = ratio_ranks(*both.arms)
-            fine = question.allowed if kind == MONOTONE else stable_pairs(ranks)
+            fine = question.allowed if kind == MONOTONE else stable_cells(ranks)
             weights = question.worth[types[:, 1], types[:, 2]]
             low, high = programme(
                 types, some, weights, trial=True, choices=False, allowed=fine[types[:, 1], types[:, 2]]
@@ -196,7 +196,7 @@ def test_of_people_who_chose_unseen_all_may_be_whatever_a_coupling_of_the_kind_a
             worlds = data_of(types, some / some.sum(), num_outcomes).arms
             control, treated = worlds if number % 3 else (worlds[0], worlds[0])  # no effect
             fine = {ANY: np.ones_like(question.allowed), MONOTONE: question.allowed}.get(kind)
-            fine = stable_pairs(ratio_ranks(control, treated)) if fine is None else fine
+            fine = stable_cells(ratio_ranks(control, treated)) if fine is None else fine
             found = limits(question, Evidence(Arms(control, treated), None, 0.5), CHOSEN, kind)
             expected = programme_of_choices(question, control, treated, fine)
             assert found == pytest.approx(expected, abs=1e-7, nan_ok=True), question.name
@@ -296,7 +296,7 @@ def test_pieces_in_whole_numbers_give_the_stable_bounds(num_outcomes):
         p, q = stream.dirichlet(np.ones(num_outcomes), 2)
         order = ratio_ranks(p, q)
         for worth in (sign * each for each in worths for sign in (1.0, -1.0)):
-            allowed = stable_pairs(order)
+            allowed = stable_cells(order)
             found = linprog(
                 -worth.ravel(),
                 A_eq=np.concatenate([np.kron(np.eye(num_outcomes), np.ones(num_outcomes)),

@@ -195,12 +195,11 @@ def _keep(path: Path, program: jax.stages.Compiled, arrays: list[Any]) -> None:
         like = jax.tree.unflatten(structure, range(structure.num_leaves))
         kept = zlib.compress(pickle.dumps((found, like)), 1)
         again = _read(kept, arrays)
-        if all(map(_is_same, jax.tree.leaves(program(arrays)), jax.tree.leaves(again(arrays)))):
+        first, second = (
+            [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(run(arrays))] for run in (program, again)
+        )
+        if first == second:
             write_atomically(path, kept)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    return np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
 def _loaded(path: Path, arrays: list[Any]) -> Any:

@@ -295,11 +295,7 @@ class Labels:
         return len(self.values)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (
-            self.values,
-            self.names,
-            self.untyped,
-        )  # to other processes; what is kept beside them is a function
+        return type(self), (self.values, self.names, self.untyped)  # what is kept beside them is a function
 
     def place_of(self, argument: str, value: object) -> int:
         """The index of one value among the labels, which must be there."""

@@ -13,9 +13,6 @@ MOST = 2**31 - 1
 MOST_SEED = 2**32 - 1
 """JAX keeps 32 bits of a seed, so a larger one would silently be another one."""
 
-FEWEST_RESAMPLES = 50
-"""Of people who are drawn again: fewer say too little about how far an estimate may be off."""
-
 
 def as_count(name: str, value: Any, *, least: int = 1, most: int = MOST) -> int:
     """A whole number."""

@@ -1673,12 +1673,12 @@ def _spread_row(replayed, spread, row, c, k, after, share, price, now):
             if amount > 0:
                 at = (gain + (factor - 1) * spread.low) / spread.step + factor * point
                 below = int(np.floor(at + 1e-9))
-                share = max(at - below, 0.0)
-                if share < 1e-9:
-                    share = 0.0
-                spread.mass[1 - now, c, k, below] += amount * (1 - share)
-                if share > 0:
-                    spread.mass[1 - now, c, k, below + 1] += amount * share
+                rest = max(at - below, 0.0)
+                if rest < 1e-9:
+                    rest = 0.0
+                spread.mass[1 - now, c, k, below] += amount * (1 - rest)
+                if rest > 0:
+                    spread.mass[1 - now, c, k, below + 1] += amount * rest
 
 
 @compiled

@@ -140,9 +140,9 @@ def shortened(labels: Sequence[str], longest: int = _LONGEST_LABEL) -> list[str]
     ]
 
 
-def wrapped(labels: Sequence[str], width: int, lines: int = 3) -> list[str]:
-    """Labels in lines of some characters, ready to be drawn; what does not fit is cut, and they stay different."""
+def wrapped(labels: Sequence[str], width: int) -> list[str]:
+    """Labels in up to three lines, ready to be drawn; what does not fit is cut, and they stay different."""
     return [
-        literal("\n".join(textwrap.wrap(label, width, max_lines=lines, placeholder="…") or [""]))
-        for label in shortened(labels, width * lines - lines)
+        literal("\n".join(textwrap.wrap(label, width, max_lines=3, placeholder="…") or [""]))
+        for label in shortened(labels, 3 * width - 3)
     ]

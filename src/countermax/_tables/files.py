@@ -210,11 +210,8 @@ def open_table(path: str | Path) -> AbstractTableFile:
     return JsonLinesTable(path)
 
 
-def read_frame(data: Any, columns: Mapping[str, Hashable], numbers: Collection[str] = ("weights",)) -> AbstractFrame:
-    """The columns, by argument, of a frame or of a file; each of them must be there.
-
-    In text files those of the arguments `numbers` hold numbers, and all others text.
-    """
+def read_frame(data: Any, columns: Mapping[str, Hashable]) -> AbstractFrame:
+    """The columns, by argument, of a frame or of a file; each must be there. In text files only weights are numbers."""
     if not isinstance(data, str | Path):
         frame = as_frame(data)
     else:
@@ -224,12 +221,12 @@ def read_frame(data: Any, columns: Mapping[str, Hashable], numbers: Collection[s
             raise InputError(f"`{absent[0]}` must name a column, got {absent[1]!r}; they are {listed(file.names)}")
         wanted = list(dict.fromkeys(map(str, columns.values())))
         outcome = str(columns["outcome"]) if "outcome" in columns else None
-        file.ask(outcome, [str(columns[each]) for each in numbers if each in columns], flags=wanted)
+        file.ask(outcome, [str(columns[each]) for each in columns if each == "weights"], flags=wanted)
         try:
-            parts = list(file.chunks(2**16))
+            found = list(file.chunks(2**16))
         except MoreColumnsError:  # now that all of them are known
-            parts = list(file.chunks(2**16))
-        frame = as_frame(import_pyarrow().concat_tables([rows.table for rows in parts]))
+            found = list(file.chunks(2**16))
+        frame = as_frame(import_pyarrow().concat_tables([rows.table for rows in found]))
         frame.untyped = isinstance(file, AbstractTextTable)
     for argument, name in columns.items():
         frame.column(argument, name)

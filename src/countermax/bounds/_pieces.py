@@ -2,7 +2,7 @@
 
 The largest mean worth is a transport problem. Its dual has one polyhedron for all worlds, `f_i + g_j >= worth_ij`, and
 its vertices are finitely many: the largest mean is the least of `p f + q g` over them. So the vertices are found once,
-and then thousands of pairs of worlds cost a product of matrices. Vertices are spanning trees of tight pairs; from one
+and then thousands of pairs of worlds cost a product of matrices. Vertices are spanning trees of tight cells; from one
 all others are reached by exchanging an edge.
 """
 
@@ -66,7 +66,7 @@ def _num_pieces(data: bytes, shape: tuple[int, int]) -> int:
 
 
 def largest_worth(worth: Floats, allowed: NDArray[np.bool_] | None = None) -> Pieces:
-    """Pieces of the largest E[worth(X, Y)] over couplings that have allowed pairs only; by default all are.
+    """Pieces of the largest E[worth(X, Y)] over couplings that have allowed cells only; by default all are.
 
     The largest mean of worlds between which there is no such coupling is far below every worth.
     """
@@ -98,7 +98,7 @@ def _nested(worth: Floats) -> bool:
 
 
 def _covers(worth: Floats) -> tuple[Floats, Floats]:
-    """For two values of worth: the sets of rows and columns that cover all pairs of the larger value (Koenig)."""
+    """For two values of worth: the sets of rows and columns that cover all cells of the larger value (Koenig)."""
     low, high = float(worth.min()), float(worth.max())
     ones = (worth == high) & (high > low)
     size = len(ones)

@@ -351,7 +351,7 @@ def _joints(couplings: Mapping[str, AbstractCoupling], evidence: Evidence) -> di
 
 
 def _laws(couplings: Mapping[str, AbstractCoupling], log_p: Floats, log_q: Floats) -> dict[str, Floats]:
-    """Each coupling's joint laws of pairs of worlds, in parts of one shape, so that one program is compiled."""
+    """Each coupling's joint laws of pairs of worlds, in batches of one shape, so that one program is compiled."""
     number = len(log_p)
     step = _LAWS_AT_ONCE if number > _FEW_LAWS else number
     rest = -number % step

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from countermax._core.transport import transport_plan
-from countermax.causation._limits import CHOSEN, MONOTONE, asked_pairs, chose_unseen, groups, said_by
+from countermax.causation._limits import CHOSEN, MONOTONE, asked_cells, chose_unseen, groups, said_by
 from countermax.causation._questions import CausalQuestion, Choosers, Evidence, Flags, Floats
-from countermax.causation._stable import ratio_ranks, stable_pairs
+from countermax.causation._stable import ratio_ranks, stable_cells
 from countermax.comparison._measuring import STABLE
 
 _SAME = 1e-12
@@ -52,16 +52,16 @@ def _cheapest(question: CausalQuestion, evidence: Evidence, people: str, side: s
 
 
 def _fine(question: CausalQuestion, evidence: Evidence, kind: str) -> Flags:
-    """Pairs that a coupling of this kind may have."""
+    """Cells that a coupling of this kind may have."""
     if kind == MONOTONE:
         return question.allowed
-    stable = stable_pairs(ratio_ranks(*evidence.arms))
+    stable = stable_cells(ratio_ranks(*evidence.arms))
     return stable if kind == STABLE else np.ones_like(stable)
 
 
 def _unseen(question: CausalQuestion, evidence: Evidence, side: str, kind: str) -> dict[str, Floats]:
     """As many as can be of those who count, or of those who do not: they chose an arm, and nobody else did."""
-    counts, not_counts = asked_pairs(question)
+    counts, not_counts = asked_cells(question)
     fine = _fine(question, evidence, kind)
     for wanted in (not_counts, counts) if side == "lower" else (counts, not_counts):
         costs = np.where(fine, -1.0 * wanted.any(axis=0), 8.0 * len(fine))

@@ -80,8 +80,8 @@ class Crossing:
     @cached_property
     def strata(self) -> Floats:
         """How frequent each stratum is."""
-        parts = [each.sum(axis=1) / each.sum() for each in self._by_law]
-        return parts[2] if not self.of_trial else (1 - self.share) * parts[0] + self.share * parts[1]
+        shares = [each.sum(axis=1) / each.sum() for each in self._by_law]
+        return shares[2] if not self.of_trial else (1 - self.share) * shares[0] + self.share * shares[1]
 
     def evidence_of(self, laws: Floats) -> Evidence:
         """What laws of one stratum or of each, [..., cells], say; strata are not averaged."""

@@ -240,7 +240,7 @@ def _widest(spans: Span, strata: Floats) -> Span:
     return np.where(known, lower, np.nan), np.where(known, upper, np.nan)
 
 
-def asked_pairs(question: CausalQuestion) -> tuple[Flags, Flags]:
+def asked_cells(question: CausalQuestion) -> tuple[Flags, Flags]:
     """[arm, without, with]: whether somebody who chose the arm is asked about and counts, or does not count."""
     shape = question.worth.shape
     asked = (question.among_control > 0)[:, None], (question.among_treated > 0)[None, :]
@@ -257,7 +257,7 @@ def _nothing_known(question: CausalQuestion, evidence: Evidence, kind: str, memo
     """
     possible, impossible = (
         _largest(np.asarray(each.any(axis=0), np.float64), question, evidence, (1.0, 1.0, 1.0), kind, memo) > _SAME
-        for each in asked_pairs(question)
+        for each in asked_cells(question)
     )
     known = possible | impossible
     return np.where(known, np.where(impossible, 0.0, 1.0), np.nan), np.where(known, possible * 1.0, np.nan)
@@ -314,7 +314,7 @@ def why_not(question: CausalQuestion, evidence: Evidence, kind: str) -> str | No
 
 
 def is_monotone(question: CausalQuestion, evidence: Evidence) -> bool:
-    """Whether the data leave room for monotonicity: some coupling has none of the pairs that it excludes."""
+    """Whether the data leave room for monotonicity: some coupling has none of the cells that it excludes."""
     return bool(np.all(monotone_worlds(question, evidence)))
 
 
@@ -330,7 +330,7 @@ def monotone_worlds(question: CausalQuestion, evidence: Evidence) -> Flags:
 
 
 # Missing outcomes. The missing outcome is one more outcome. Whoever has it may have had any of the others, so that a
-# pair with it is worth what the best of those pairs is: the same transport problem with one more row and column. Where
+# cell with it is worth what the best of those cells is: the same transport problem with one more row and column. Where
 # the number of those who are asked about depends on missing outcomes, too, all ways to fill them in are compared.
 
 
@@ -353,7 +353,7 @@ def _like_others(law: Floats) -> Floats:
 
 
 def with_missing(worth: Floats, allowed: Flags | None = None) -> tuple[Floats, Flags | None]:
-    """A worth, and pairs that somebody can have, with one more row and column for outcomes that may be any."""
+    """A worth, and cells that somebody can be in, with one more row and column for outcomes that may be any."""
     open_to = worth if allowed is None else np.where(allowed, worth, -np.inf)
     rows = np.concatenate([open_to, open_to.max(axis=1, keepdims=True)], axis=1)
     whole = np.concatenate([rows, rows.max(axis=0, keepdims=True)])
@@ -474,7 +474,7 @@ def _prices(data: bytes, size: int, counted: Counted, known: bytes) -> Floats:
     from scipy.optimize import linprog
 
     worth = np.frombuffer(data).reshape(size, size)
-    control, treated = np.repeat(np.eye(size), size, axis=0), np.tile(np.eye(size), (size, 1))  # of all pairs
+    control, treated = np.repeat(np.eye(size), size, axis=0), np.tile(np.eye(size), (size, 1))  # of all cells
     nobody, of_group = np.zeros_like(control), np.repeat(-np.eye(3), size**2, axis=0)
     seen = np.block([[control, nobody], [nobody, treated], [nobody, nobody]])
     rows = np.hstack([of_group, seen, np.tile(np.hstack([control, treated]), (3, 1))])

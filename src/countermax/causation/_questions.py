@@ -106,7 +106,7 @@ class CausalQuestion:
 
     @property
     def allowed(self) -> Flags:
-        """[without, with]: pairs that somebody can have under monotonicity."""
+        """[without, with]: cells that somebody can be in under monotonicity."""
         if self.monotonicity is None:
             return np.ones(self.worth.shape, bool)
         return ~self.monotonicity.excluded
@@ -207,7 +207,7 @@ def as_event(labels: Labels, event: Any) -> list[int]:
 def as_gain(labels: Labels, gain: Any) -> Floats:
     """A number for each pair of outcomes, without and with the treatment.
 
-    From a matrix, or from a mapping by pairs of labels; pairs that it leaves out gain nothing.
+    From a matrix, or from a mapping by pairs of labels; what it leaves out gains nothing.
     """
     size = len(labels)
     if isinstance(gain, Mapping):

@@ -124,7 +124,6 @@ class Causation(AbstractResult):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the numbers take as given."""
         who = {
             TRIAL: "the two arms are comparable: randomised, or alike in all that matters. For people who chose their "
             "treatment, a trial alone says nothing about PN or PS.",

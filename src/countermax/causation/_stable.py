@@ -60,7 +60,7 @@ def has_pieces(worth: Floats) -> bool:
 def pieces_of_order(worth: Floats, ranks: NDArray[np.int64]) -> Pieces:
     """Pieces of the largest mean worth over couplings that are stable for this order of ratios."""
     if len(np.unique(worth)) > 2 or len(np.unique(ranks)) < len(ranks):
-        return largest_worth(worth, stable_pairs(ranks))
+        return largest_worth(worth, stable_cells(ranks))
     order = np.argsort(ranks, kind="stable")
     low, high = float(worth.min()), float(worth.max())
     ordered = _whole_pieces((worth == high)[np.ix_(order, order)].tobytes(), len(worth))
@@ -116,6 +116,6 @@ def ratio_ranks(control: Floats, treated: Floats) -> NDArray[np.int64]:
     return result
 
 
-def stable_pairs(ranks: NDArray[np.int64]) -> Flags:
-    """Which pairs a counterfactually stable coupling may have."""
+def stable_cells(ranks: NDArray[np.int64]) -> Flags:
+    """Which cells a counterfactually stable coupling may have."""
     return np.asarray((ranks[None, :] > ranks[:, None]) | np.eye(len(ranks), dtype=bool))

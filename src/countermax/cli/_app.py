@@ -40,20 +40,6 @@ def _root(
     want_traceback(debug)
 
 
-_COMMANDS = (
-    compare,
-    causes,
-    demo,
-    explore,
-    counterfactuals,
-    transitions,
-    effects,
-    switching,
-    evaluate_policy,
-    explain,
-    improve,
-    train,
-    evaluate,
-)
-for _command in _COMMANDS:
+_ASKING = (compare, causes, demo, explore, counterfactuals, transitions, effects, switching)
+for _command in (*_ASKING, evaluate_policy, explain, improve, train, evaluate):
     app.command()(_command)

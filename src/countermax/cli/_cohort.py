@@ -76,7 +76,7 @@ def explain(given: Typed, log: Log, policy: Policy, outputs: Outputs, address: A
 
     def ask() -> "AbstractResult":
         cohort = _cohort(given, log, policy, address, posterior)
-        return cohort.explain(**asked) if "episode" in asked else cohort.rank(**asked)
+        return (cohort.explain if "episode" in asked else cohort.rank)(**asked)
 
     outputs.deliver(ask, log, policy, *words(given.values.get("couplings", "")))
 
@@ -110,11 +110,7 @@ def improve(
 
     def ask() -> "AbstractResult":
         cohort = _cohort(given, log, None, address, posterior)
-        return (
-            cohort.best_changes(**asked, changes=wanted)
-            if "episode" in asked
-            else cohort.rank_changes(**asked, changes=wanted)
-        )
+        return (cohort.best_changes if "episode" in asked else cohort.rank_changes)(**asked, changes=wanted)
 
     outputs.deliver(ask, log, *words(given.values.get("coupling", "")))
 
@@ -129,6 +125,6 @@ def _cohort(
     steps: StepsFile | Measurements = StepsFile(log, **given.of(_STEPS, READERS))
     if "features" in given.values:
         steps = Measurements(log, **given.of(_MEASURED, READERS))
-    elif idle := [each for each in given.of(_MEASURED.without("columns", "score"), READERS)]:
+    elif idle := list(given.of(_MEASURED.without("columns", "score"), READERS)):
         raise InputError(f"--{idle[0].replace('_', '-')} needs --features: without them the log has states of its own")
     return Cohort(steps, policy, **given.of(_COHORT, READERS), posterior=posterior)

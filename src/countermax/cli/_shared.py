@@ -13,6 +13,7 @@ import typer
 from countermax._core.errors import InputError
 from countermax._core.files import check_outputs
 from countermax._core.interruption import raise_if_stopped
+from countermax._core.quantities import shown
 from countermax.cli._faults import complain, report
 
 Arguments = ParamSpec("Arguments")
@@ -26,7 +27,6 @@ Address = Annotated[
 ]
 
 _WORD = re.compile(r'\s*+(?:"((?:[^"]|"")*)"\s*|([^",][^,]*|))(,|\Z)')
-_LONGEST_SHOWN = 40
 
 
 class _Quoted(str):
@@ -63,7 +63,7 @@ def numbers(option: str, text: str, rule: str = "numbers separated by commas") -
         try:
             return float(part)
         except ValueError as error:
-            raise InputError(f"{option} must be {rule}, got {_shown(part.strip())}") from error
+            raise InputError(f"{option} must be {rule}, got {shown(part.strip())}") from error
 
     return [number(part) for part in text.split(",")]
 
@@ -75,7 +75,7 @@ def words(text: str) -> list[str]:
     while comma:
         match = _WORD.match(text, place)
         if match is None:
-            raise InputError(f"quotes must go around a whole word, got {_shown(text[place:])}")
+            raise InputError(f"quotes must go around a whole word, got {shown(text[place:])}")
         quoted, plain, comma = match.groups()
         found.append(plain.strip() if quoted is None else _Quoted(quoted.replace('""', '"')))
         place = match.end()
@@ -230,7 +230,3 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(("control", "treated", "seen", "under", "best", "episode"), label),
 }
 """How the text of an option becomes an argument; all others are words, numbers and flags."""
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}...")

@@ -113,14 +113,9 @@ def compare_worlds(
                 answered, of_first = solve_many(p, q)
                 return (answered, [each(p, q) for each in along]), of_first
 
-            (found, _), (intervals, limits), joints = intervals_of(
-                worlds.sampling,
-                answers,
-                place,
-                scores,
-                len(distinct) + len(dials) * len(FEW),
-                level,
-            )
+            work = len(distinct) + len(dials) * len(FEW)
+            given = worlds.sampling, answers, place, scores, work, level
+            (found, _), (intervals, limits), joints = intervals_of(*given)
             if scores is not None and not worlds.unknown:
                 here_score, there_score = scores[0][:, None], scores[1][None, :]
                 wins = (there_score > here_score) + 0.5 * (there_score == here_score)

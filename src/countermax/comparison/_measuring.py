@@ -165,12 +165,12 @@ def intervals_of(
     def ask(laws: Floats) -> tuple[Floats, Answers]:
         nonlocal tree, shapes, estimates, rest
         step = min(len(laws), max(1, _AT_ONCE // size**2))
-        lacking = -len(laws) % step  # parts of one shape, so that one program is compiled
+        lacking = -len(laws) % step  # batches of one shape, so that one program is compiled
         with np.errstate(divide="ignore"):
             log_p, log_q = sampling.split(np.log(np.concatenate([laws, np.repeat(laws[-1:], lacking, axis=0)])))
-        parts = [many(log_p[at : at + step], log_q[at : at + step]) for at in range(0, len(log_p), step)]
-        answers = jax.tree.map(lambda *each: np.concatenate(each)[: len(laws)], *(each for each, _ in parts))
-        estimates, rest = jax.tree.map(lambda each: each[0], answers), jax.tree.map(np.asarray, parts[0][1])
+        batches = [many(log_p[at : at + step], log_q[at : at + step]) for at in range(0, len(log_p), step)]
+        answers = jax.tree.map(lambda *each: np.concatenate(each)[: len(laws)], *(each for each, _ in batches))
+        estimates, rest = jax.tree.map(lambda each: each[0], answers), jax.tree.map(np.asarray, batches[0][1])
         paths, tree = jax.tree_util.tree_flatten_with_path(answers)
         shapes = [leaf.shape[1:] for _, leaf in paths]
         return np.concatenate([leaf.reshape(len(laws), -1) for _, leaf in paths], axis=1), _questions(paths, scores)
@@ -192,9 +192,8 @@ def intervals_of(
 def _questions(paths: Any, scores: tuple[Floats, Floats] | None) -> Answers:
     """What is known about every number of an answer, by its path in the tree."""
     kinds = dict.fromkeys(("agreement", "all_better", "all_worse", "win_probability"), (0, 0.0, 1.0))
-    kinds |= dict.fromkeys(("probabilities", "better", "worse", "same"), (1, 0.0, 1.0)) | {
-        "score_correlation": (0, -1.0, 1.0)
-    }
+    kinds |= dict.fromkeys(("probabilities", "better", "worse", "same"), (1, 0.0, 1.0))
+    kinds["score_correlation"] = 0, -1.0, 1.0
     if scores is not None:
         kinds["expected_score"] = 1, float(scores[1].min()), float(scores[1].max())
         kinds["effect_variance"] = 0, 0.0, float(np.ptp(scores[0]) + np.ptp(scores[1])) ** 2 / 4
@@ -244,8 +243,8 @@ def _solve(
     log_q: ArrayLike,
     seen: ArrayLike,
     scores: Scores | None,
-    rare: bool = False,
-    unknown: bool = False,
+    rare: bool,
+    unknown: bool,
 ) -> tuple[Found, dict[str, Any]]:
     """Every number that has to be computed: a dozen small programs would take far longer.
 

@@ -91,13 +91,11 @@ class Comparison(AbstractResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         here, there = self.worlds
         return f"Seen under {here}: {told_apart(self.labels)[self.seen]}. What would have happened under {there}?"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the numbers take as given."""
         return assumed(self.level)
 
     @cached_property

@@ -153,7 +153,6 @@ class SensitivityCurve(AbstractResult):
 
     @property
     def title(self) -> str:
-        """The question."""
         here, there = self.worlds
         label = told_apart(self.labels)[self.seen]
         return f"Seen under {here}: {label}. What would have happened under {there}, {self.dial.asked}"
@@ -170,7 +169,6 @@ class SensitivityCurve(AbstractResult):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the numbers take as given."""
         return assumed(self.level)
 
     @property

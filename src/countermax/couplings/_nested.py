@@ -127,7 +127,6 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
 
     @property
     def num_outcomes(self) -> int | None:
-        """As many as there are labels."""
         return self.home.size
 
     @property

@@ -1,10 +1,9 @@
 """Transport plans of worlds from a common reference: solved on the host, and kept while they are asked again."""
 
-import functools
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from typing import Any
@@ -105,16 +104,16 @@ def _solve(log_p: Floats, log_weights: Floats, points: Floats, scores: Floats) -
         reference = _KEPT.reference(_at(log_weights, place, 1), _at(points, place, 2), _at(scores, place, 2))
         return _KEPT.plan(reference, np.ascontiguousarray(worlds[place]))
 
-    # The solver lets go of Python, so that threads run side by side.
-    plans = map(plan, places) if len(places) == 1 else _pool().map(plan, places)
+    plans = map(plan, places) if len(places) == 1 else in_parallel(plan, places)
     for place, (outcomes, atoms, found) in zip(places, plans, strict=True):
         result[(*place, outcomes, atoms)] = found
     return result
 
 
-@functools.cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="countermax-plans")
+def in_parallel(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    """What a function that lets go of Python, as solvers do, says of each item."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, items))
 
 
 def _at(array: Floats, place: tuple[int, ...], ndim: int) -> Floats:

@@ -7,9 +7,7 @@ moves each point to the mean of what it was sent to; it never gets worse on the 
 optimum, so that several starts are tried.
 """
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -23,7 +21,7 @@ from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from countermax._core.transport import transport_plan
 from countermax._pairs import AbstractPairs, ObservedPairs, Pairs, draw_pairs, num_outcomes_of
-from countermax.couplings._plans import squared_distances, with_ties_broken
+from countermax.couplings._plans import in_parallel, squared_distances, with_ties_broken
 
 Floats = NDArray[np.float64]
 
@@ -96,8 +94,7 @@ def lloyd(scores: Floats, worlds: Floats, weights: Floats, points: Floats, num_r
     """Lloyd's rounds on fixed worlds."""
     distance = np.inf
     for _ in range(num_rounds):
-        sent, distance = _round(scores, worlds, weights, points)
-        points = sent
+        points, distance = _round(scores, worlds, weights, points)
     return Barycenter(points, distance)
 
 
@@ -161,12 +158,6 @@ def _round(scores: Floats, worlds: Floats, weights: Floats | None, points: Float
         total += share * sent
         distance += share * one
     return total * len(points), distance
-
-
-def in_parallel(function: Callable[[Any], Any], items: Sequence[Any] | Floats) -> list[Any]:
-    """What a function that lets go of Python says of each item."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(function, items))
 
 
 def _order(rng: np.random.Generator, weights: Floats) -> NDArray[np.intp]:

@@ -155,7 +155,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
     def _abduct(self, log_p: LogProbs, x: Outcome, *, key: PRNGKeyArray) -> QuantileNoise:
         key_atom, key_within = jax.random.split(key)
         position = self._position_of(x)
-        lines = self._lines(log_p)
+        lines = self._lines(log_p, self._shares(log_p), jnp.arange(self.num_atoms))
         upper, lower = jax.vmap(_LINE._edges)(lines)
         # As wide as a uniform number sees them: an interval without room for one cannot have been the cause.
         room = jnp.where(lines[:, position] > -jnp.inf, upper[:, position] - lower[:, position], 0)
@@ -195,8 +195,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
             start, total = state
             some = jax.lax.dynamic_slice(atoms, (start,), (length,))
             weights = jnp.where(some < count, shares[x, some], 0)
-            lines_of = jax.vmap(self._line_of, (None, None, 0))
-            lines = (lines_of(*each, some) for each in ((log_p, shares), (log_q, other_shares)))
+            lines = (self._lines(*each, some) for each in ((log_p, shares), (log_q, other_shares)))
             rows = jax.vmap(comonotone.row, (0, 0, None))(*lines, position)
             return start + length, total + weights @ rows
 
@@ -214,9 +213,8 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
     def _log_weights(self, log_p: LogProbs) -> Float[Array, " n"]:
         return jax.nn.log_softmax(self.log_weights.astype(log_p.dtype))
 
-    def _lines(self, log_p: LogProbs) -> Float[Array, "n k"]:
-        """Log p(x | atom) for all atoms."""
-        return jax.vmap(self._line_of, (None, None, 0))(log_p, self._shares(log_p), jnp.arange(self.num_atoms))
+    def _lines(self, log_p: LogProbs, shares: Float[Array, "k n"], atoms: Int[Array, " m"]) -> Float[Array, "m k"]:
+        return jax.vmap(self._line_of, (None, None, 0))(log_p, shares, atoms)
 
     def _line_of(self, log_p: LogProbs, shares: Float[Array, "k n"], atom: Outcome) -> LogProbs:
         """Log p(x | atom), outcomes in the order of the line."""

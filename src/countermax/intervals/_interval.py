@@ -122,12 +122,10 @@ def _spread(again: Floats) -> Floats:
     return np.asarray(np.sqrt(squares / np.maximum(count - 1, 1)))
 
 
-def check_level(level: int | float, most: float = 1.0) -> None:
-    """Refuses a confidence that is none, or more than a method can give."""
+def check_level(level: int | float) -> None:
+    """Refuses a confidence that is none."""
     if not isinstance(level, Real) or not 0 < level < 1:
         raise InputError(f"`level` must lie between 0 and 1, got {shown(level)}")
-    if level > most:
-        raise InputError(f"`level` must be at most {most:g} here, got {shown(level)}")
 
 
 def standard_error(sample: NDArray[np.floating]) -> float | None:

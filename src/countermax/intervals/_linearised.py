@@ -508,8 +508,8 @@ def win_limits(sampling: Sampling, wins: Floats, level: float) -> tuple[float, f
     slope = np.concatenate([wins @ smooth[1], smooth[0] @ wins])
     variance = float(slope @ sampling.covariance @ slope) * factor
     pooled = (sampling.sizes[0] * p + sampling.sizes[1] * q) / total
-    parts = [(pooled @ each**2 - (pooled @ each) ** 2) for each in (wins @ pooled, pooled @ wins)]
-    without = float(sum(part / size for part, size in zip(parts, sampling.sizes, strict=True))) * factor
+    variances = [(pooled @ each**2 - (pooled @ each) ** 2) for each in (wins @ pooled, pooled @ wins)]
+    without = float(sum(each / size for each, size in zip(variances, sampling.sizes, strict=True))) * factor
     spread, null = variance / (middle * (1 - middle)), without / 0.25
 
     def accepts(value: float) -> bool:

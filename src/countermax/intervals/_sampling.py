@@ -76,9 +76,9 @@ def of_influences(
     Args:
         laws: Probabilities of each sample.
         influences: [units, cells]: what each unit that was sampled, a person or a cluster, adds to the estimates.
-        units: Effective number of units in each sample, Kish's. One more average unit is taken
-            to have had each outcome, because a variance from few people is itself uncertain, and from nobody zero.
-        num_people: Effective number of people in each sample.
+        units: Kish's effective number of units in each sample. One more average unit is taken to have had each outcome,
+            because a variance from few people is itself uncertain, and from nobody zero.
+        num_people: Kish's effective number of people in each sample.
         words: The sample in words.
         freedom: Degrees of freedom of the covariance.
     """

@@ -20,7 +20,7 @@ from countermax._core.transport import transport_plan
 from countermax._core.types import LogProbs, OutcomeLike, Scalar
 from countermax.couplings import AbstractArgmaxSampler, AbstractCoupling, AbstractSampler
 from countermax.couplings._fields import as_vectors
-from countermax.couplings._reference import in_parallel
+from countermax.couplings._plans import in_parallel
 from countermax.learning._program import Program
 
 Costs = Float[Array, "k k"]

@@ -21,7 +21,7 @@ from countermax.couplings import (
     AbstractSampler,
 )
 from countermax.testing import _calling_laws, _draw_laws, _exact_laws, _noise_laws
-from countermax.testing._subject import LEVELS, BrokenError, Subject, on_each
+from countermax.testing._subject import BOTH, LEVELS, BrokenError, Subject, on_each
 
 
 class Law(NamedTuple):
@@ -187,7 +187,8 @@ def _laws(subject: Subject, key: PRNGKeyArray) -> Iterator[_Check]:
 
 def _exact(subject: Subject) -> Iterator[_Check]:
     def on_all(law: Callable[..., float], *arguments: Any) -> Callable[[], str]:
-        return lambda: on_each(subject.exact(), partial(law, *arguments))
+        answers = (each for dtype in BOTH for each in subject.answers(subject.size, dtype))
+        return lambda: on_each(answers, partial(law, *arguments))
 
     yield _Check("the joint law has both marginals", on_all(_exact_laws.marginals))
     yield _Check("a counterfactual row is the joint's row", on_all(_exact_laws.rows))

@@ -1,6 +1,6 @@
 """A coupling under examination: how closely it is looked at, on which pairs of worlds, and what it answers."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
@@ -180,11 +180,6 @@ class Subject:
     def case(self, name: str, dtype: np.dtype[Any]) -> Case:
         """One of the pairs of worlds."""
         return next(each for each in self.cases(dtype) if each.name == name)
-
-    def exact(self) -> Iterator[Reply]:
-        """The exact law of every case, in both precisions."""
-        for dtype in BOTH:
-            yield from self.answers(self.size, dtype)
 
     def ask(self, case: Case) -> Reply:
         """Asks about two worlds one by one, as a person would: outside of `jit` and `vmap`."""

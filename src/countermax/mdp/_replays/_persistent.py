@@ -77,11 +77,11 @@ def grid_of(course: Course, gains: Floats, last: Floats, costs: Floats | None = 
     single = np.concatenate([gains[course.mdp.probs > 0], last - low, taken])
     unit = np.abs(single[np.abs(single) > _EXACT * whole]).min(initial=whole)
     exact, number = False, _POINTS
-    for parts in (1, 2, 3, 4, 5, 10) if discount == 1 and unit * _POINTS > whole else ():
-        offsets = np.append(single, whole) * parts / unit
+    for finer in (1, 2, 3, 4, 5, 10) if discount == 1 and unit * _POINTS > whole else ():
+        offsets = np.append(single, whole) * finer / unit
         exact = bool((np.abs(offsets - np.round(offsets)) < _EXACT).all())
         if exact:
-            number = round(whole * parts / unit)
+            number = round(whole * finer / unit)
             break
     step = whole / number
     margin = 0 if exact else int(np.ceil(2 * (discount ** np.arange(steps)).sum())) + 1
