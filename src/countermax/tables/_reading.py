@@ -38,7 +38,7 @@ from countermax.tables._probabilities import (
 from countermax.tables._utilities import ChoiceRows, Utilities, available, choices
 
 CHUNK_ROWS = 65_536  # rows that are looked at at a time, if they have few columns: what bounds the memory
-_CHUNK_NUMBERS = 2**19
+_CHUNK_NUMBERS = 2**20
 ON_ERROR = ("raise", "missing")
 NORMALISE = "pass normalise=True (--normalise) if these are counts or weights"
 
@@ -190,7 +190,7 @@ class RowReader:
 
     def __init__(self, frame: AbstractFrame, question: Question):
         """Finds columns and labels; reads no probability yet."""
-        self.frame, self.question = frame, question
+        self.frame, self.question, self._most_kept = frame, question, _MOST_KEPT
         self.worlds = [as_probabilities(name, getattr(question, name), frame) for name in _WORLDS]
         for name, world in zip(_WORLDS, self.worlds, strict=True):
             if isinstance(world, Columns) and is_name(question.outcome) and question.outcome in world.names:
@@ -209,9 +209,9 @@ class RowReader:
         self._look_at_rows()
 
     def over(self, frame: AbstractFrame) -> "RowReader":
-        """The same question to other rows, with the same columns; labels are not looked for again."""
+        """The same question to other rows, which are read once, with the same columns and labels."""
         other = copy.copy(self)
-        other.frame = frame
+        other.frame, other._most_kept = frame, 0
         other._look_at_outcomes()
         other._look_at_rows()
         return other
@@ -267,7 +267,7 @@ class RowReader:
             yield from (chunk.fresh() for chunk in self._kept)
             return
         count = self.frame.num_rows
-        small = count * (2 * len(self.labels) + 4) <= _MOST_KEPT
+        small = count * (2 * len(self.labels) + 4) <= self._most_kept
         kept: list[Chunk] = []
         with nullcontext() if count <= self._step else ProgressBar("rows", count, unit="rows") as bar:
             for chunk in self._read_ahead():
