@@ -38,7 +38,7 @@ from countermax.tables._probabilities import (
 from countermax.tables._utilities import ChoiceRows, Utilities, available, choices
 
 CHUNK_ROWS = 65_536  # rows that are looked at at a time, if they have few columns: what bounds the memory
-_CHUNK_NUMBERS = 2**20
+_CHUNK_NUMBERS = 2**19
 ON_ERROR = ("raise", "missing")
 NORMALISE = "pass normalise=True (--normalise) if these are counts or weights"
 
