@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 from shared_cases import FOUND, extreme_logits, log_probs, random_questions
 
-from countermax._kernel import answer_rows, mean_worths, num_columns, row_bounds, row_probabilities, row_score_bounds
+from countermax._kernel import (
+    answer_rows,
+    likeliest,
+    mean_worths,
+    num_columns,
+    row_bounds,
+    row_probabilities,
+    row_score_bounds,
+)
 from countermax.bounds import outcome_bounds, score_bounds
 from countermax.couplings import GumbelMax, Independent, InverseCDF, Maximal, NestedGumbelMax, Optimal, SharedGumbelMax
 
@@ -125,6 +133,11 @@ def test_mean_worths_are_those_of_the_joint_law(name):
     joint = np.asarray(_laws_by_jax(coupling, jnp.array(log_p), jnp.array(log_q)))
     want = np.einsum("nij,mij->mn", joint, worths)
     np.testing.assert_allclose(mean_worths(coupling, log_p, log_q, worths), want, atol=TOLERANCE, rtol=0)
+
+
+def test_the_likeliest_outcome_is_the_first_of_the_largest():
+    probs = np.random.default_rng(0).integers(0, 4, (5, 1000)) / 4.0
+    np.testing.assert_array_equal(likeliest(probs), probs.argmax(axis=0))
 
 
 @pytest.mark.parametrize("bounds", ["any", "stable", "none"])

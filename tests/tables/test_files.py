@@ -19,7 +19,7 @@ from asking import counterfactuals_file, transitions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countermax import InputError
+from countermax import InputError, Rows
 from countermax._tables import csv as _csv
 from countermax._tables import files as _base
 from countermax._tables import jsonl as _jsonl
@@ -105,8 +105,19 @@ def test_a_text_is_no_label_that_it_only_equals_as_a_number(before, tmp_path):
         assert problems[1] == (
             "the outcome '1.0' is none of the labels '1'; the label '1' and '1.0' differ in how they are written"
         )
-    with pytest.raises(InputError, match="the outcome '1' is none of the labels 1; 1 is a label, but a number never"):
-        transitions(source, outcome="y", factual={1: "p_1"}, counterfactual={1: "q_1"})
+
+
+@pytest.mark.parametrize("before", [".csv", ".jsonl"])
+def test_a_number_names_the_text_that_it_is_written_as(before, tmp_path):
+    rows = [{"y": seen, "p_0": 0.4, "p_1": 0.6, "q_0": 0.7, "q_1": 0.3} for seen in ("1", "0", "01", "1")]
+    source = written(tmp_path / f"in{before}", rows)
+    worlds = {"outcome": "y", "errors": "missing"}
+    by_text = Rows(source, factual="p_", counterfactual="q_", **worlds)
+    by_number = Rows(source, factual={1: "p_1", 0: "p_0"}, counterfactual={0: "q_0", 1: "q_1"}, labels=[0, 1], **worlds)
+    assert by_number.labels == by_text.labels == ("0", "1")
+    assert by_number.counterfactuals().equals(by_text.counterfactuals())
+    assert by_text.counterfactuals()["counterfactual_problem"].to_pylist()[2].startswith("the outcome '01' is none")
+    assert by_text.causes(1).to_json() == by_text.causes("1").to_json()
 
 
 def test_json_lines_stay_byte_for_byte(tmp_path):

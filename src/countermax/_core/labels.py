@@ -311,7 +311,7 @@ class Labels:
 
     def order_of(self, name: str, others: Sequence[Hashable]) -> NDArray[np.int64]:
         """Where each label is among the others, which must be the same labels in any order."""
-        other = Labels.read(others, self.values)
+        other = Labels.read(others, self.values, untyped=self.untyped)
         missing = [value for value, place in zip(self.values, other.places(self.values), strict=True) if place < 0]
         extra = [value for value, place in zip(other.values, self.places(other.values), strict=True) if place < 0]
         if missing or extra:

@@ -11,6 +11,7 @@ from countermax._kernel._rows import as_shares as as_shares
 from countermax._kernel._rows import choice_tree as choice_tree
 from countermax._kernel._rows import has_closed_form as has_closed_form
 from countermax._kernel._rows import joint_sums as joint_sums
+from countermax._kernel._rows import likeliest as likeliest
 from countermax._kernel._rows import mean_worths as mean_worths
 from countermax._kernel._rows import needs_no_logarithms as needs_no_logarithms
 from countermax._kernel._rows import num_columns as num_columns

@@ -666,6 +666,18 @@ def answer_lines(asked, p, q, x, out, first, begin, end):
 
 
 @compiled
+def likeliest_lines(probs, best, places):
+    """The place of the largest of each row's probabilities, `probs[outcomes, rows]`, the first of equal ones."""
+    for row in range(len(places)):
+        best[row], places[row] = probs[0, row], 0
+    for outcome in range(1, len(probs)):
+        for row in range(len(places)):
+            more = probs[outcome, row] > best[row]
+            places[row] = outcome if more else places[row]
+            best[row] = probs[outcome, row] if more else best[row]
+
+
+@compiled
 def stable_lines(asked, log_p, log_q, x, out, first, begin, end):
     """The same bounds over stable couplings, written over those over all of them."""
     size = len(asked.order)

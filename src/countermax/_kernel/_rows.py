@@ -60,6 +60,15 @@ def as_shares(values: Floats, tolerance: float) -> bool:
     return bool(_loops.share_lines(values, tolerance))
 
 
+def likeliest(probs: Float[np.ndarray, "k n"]) -> Ints:
+    """Which outcome has the largest probability in each row, the first of equal ones."""
+    from countermax._kernel import _loops
+
+    places = np.empty(probs.shape[1], np.int64)
+    _loops.likeliest_lines(probs, np.empty(len(places)), places)
+    return places
+
+
 def num_columns(size: int, *, score: bool, bounds: str) -> int:
     """How many numbers `answer_rows` has for each row with so many outcomes."""
     sides = 0 if bounds == "none" else 2

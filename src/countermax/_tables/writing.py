@@ -19,7 +19,7 @@ from countermax._tables.files import AbstractTableFile, FileRows, format_of
 from countermax._tables.frames import as_frame
 from countermax._tables.jsonl import JsonLinesTable
 
-_GROUP_ROWS, _GROUP_BYTES = 2**17, 2**24  # of a row group of Parquet, at most
+_GROUP_ROWS, _GROUP_BYTES = 2**17, 2**25  # of a row group of Parquet, at most
 _CSV_SPECIAL = re.compile(r'[",\r\n\x00]|^\ufeff')
 _JSON_SCALAR = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false")
 

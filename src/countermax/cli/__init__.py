@@ -19,6 +19,7 @@ def run(load: Callable[[], Callable[[list[str]], Any]]) -> NoReturn:
     listen(_clean_up)  # before anything is loaded that takes longer than a person takes to press Ctrl-C
     from countermax.cli._faults import prepare_streams, report
 
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others keep what one thread makes and another drops
     gc.set_threshold(100_000, 50, 100)  # imports and traces make many objects and hardly any garbage
     prepare_streams()
     status: str | int | None = 0

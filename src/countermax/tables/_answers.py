@@ -168,7 +168,7 @@ class AnswerColumns:
         bad, problems, counts = np.zeros(count, bool), np.full(count, None, object), RowCounts()
         for chunk in reader.chunks():
             found = answer_rows(chunk, self._coupling, self._score, self._bounds, numbers)
-            likeliest[chunk.rows] = np.where(chunk.bad, -1, found.probabilities.argmax(axis=0))
+            likeliest[chunk.rows] = np.where(chunk.bad, -1, _kernel.likeliest(found.probabilities))
             counts.add(chunk)
             bad[chunk.rows], problems[chunk.rows] = chunk.bad, chunk.problems
         pieces: list[Columns | tuple[str, Any]] = [

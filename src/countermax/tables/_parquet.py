@@ -29,7 +29,7 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _ENDINGS = (".parquet", ".pq")
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,8}")  # numbers whose text is the only one that they have
 _FILES_AT_ONCE = 256
-_BUFFER, _LEAST_BUFFER = 2**20, 2**15  # bytes of a column that are read at a time, fewer where there are many columns
+_BUFFER, _LEAST_BUFFER = 2**18, 2**15  # bytes of a column that are read at a time, fewer where there are many columns
 _FEW_COLUMNS = 32
 _WITH_BUCKETS = ("s3", "gs", "gcs", "abfs", "abfss")
 _TABLE_FORMATS = {"_delta_log": "Delta Lake", ".hoodie": "Apache Hudi"}
@@ -222,7 +222,7 @@ def opened(filesystem: Any, found: FoundFile, where: str = "", columns: int = 1)
         _check_same(filesystem, found)
         local = filesystem.type_name == "local"  # where any name can be opened, also one that is not UTF-8
         raw = pa.OSFile(os.fsencode(found.path)) if local else filesystem.open_input_file(found.path)
-        buffered = _BUFFER if local else 8 * _BUFFER  # else whole row groups would be held; ...
+        buffered = _BUFFER if local else 32 * _BUFFER  # else whole row groups would be held; ...
         buffered = max(buffered // max(columns // _FEW_COLUMNS, 1), _LEAST_BUFFER)
         with raw, pa.parquet.ParquetFile(raw, pre_buffer=False, buffer_size=buffered) as file:  # ... or all of them
             yield file

@@ -182,8 +182,8 @@ class Rows:
         """Writes the table with its counterfactuals, chunk by chunk; what is written need not fit into memory.
 
         A file appears with all rows, or not at all. In CSV and JSON lines an outcome is text, the exact characters of
-        its cell or of its JSON value, and so are labels: `labels=["0", "1"]`. What is only passed through is passed
-        through unread: from CSV to CSV and from JSON lines to JSON lines byte for byte, into other formats as text.
+        its cell or of its JSON value, and so are labels; the number 1 names the text "1". What is only passed through
+        is not read: from CSV to CSV and from JSON lines to JSON lines byte for byte, into other formats as text.
         Columns of Parquet keep their types. Into a folder go Parquet files, which sort by name as rows do, and
         `_SUCCESS` when all of them are there; after an interruption the same call does what is left.
 

@@ -70,6 +70,8 @@ class Question:
     score: Any = None
     utilities: Utilities | None = None
     """What the numbers of both worlds are, where they are no probabilities."""
+    untyped: bool = False
+    """Whether outcomes are cells of a text file, which a number may name as well as its digits."""
 
     def __post_init__(self) -> None:
         if self.errors not in ON_ERROR:
@@ -190,7 +192,7 @@ class RowReader:
 
     def __init__(self, frame: AbstractFrame, question: Question):
         """Finds columns and labels; reads no probability yet."""
-        self.frame, self.question = frame, question
+        self.frame, self.question, self._most_kept = frame, question, _MOST_KEPT
         self.worlds = [as_probabilities(name, getattr(question, name), frame) for name in _WORLDS]
         for name, world in zip(_WORLDS, self.worlds, strict=True):
             if isinstance(world, Columns) and is_name(question.outcome) and question.outcome in world.names:
@@ -200,7 +202,7 @@ class RowReader:
         if question.outcome is not None:
             kind, (listing, is_ordered) = frame.kind_of(self.outcome), frame.categories(self.outcome)
             categories = listing if listing is not None and is_ordered and question.labels is None else []
-        found = find_labels(question.labels, categories, self.worlds, self._seen, kind)
+        found = find_labels(question, categories, self.worlds, self._seen, kind)
         self.labels, self.order = found.labels, found.order
         if question.labels is not None:
             self.worlds = [each.of(self.labels) if isinstance(each, Columns) else each for each in self.worlds]
@@ -209,9 +211,9 @@ class RowReader:
         self._look_at_rows()
 
     def over(self, frame: AbstractFrame) -> "RowReader":
-        """The same question to other rows, with the same columns; labels are not looked for again."""
+        """The same question to other rows, which are read once, with the same columns and labels."""
         other = copy.copy(self)
-        other.frame = frame
+        other.frame, other._most_kept = frame, 0
         other._look_at_outcomes()
         other._look_at_rows()
         return other
@@ -267,7 +269,7 @@ class RowReader:
             yield from (chunk.fresh() for chunk in self._kept)
             return
         count = self.frame.num_rows
-        small = count * (2 * len(self.labels) + 4) <= _MOST_KEPT
+        small = count * (2 * len(self.labels) + 4) <= self._most_kept
         kept: list[Chunk] = []
         with nullcontext() if count <= self._step else ProgressBar("rows", count, unit="rows") as bar:
             for chunk in self._read_ahead():
@@ -457,7 +459,7 @@ def is_name(outcome: Any) -> bool:
 
 
 def find_labels(
-    given: Sequence[Hashable] | None,
+    question: Question,
     categories: Sequence[Any],
     worlds: Sequence[AbstractProbabilities],
     seen: Sequence[Any],
@@ -467,6 +469,7 @@ def find_labels(
 
     Where the outcomes are ordered categories, that is their order.
     """
+    given = question.labels
     if isinstance(given, str):
         raise InputError(f"`labels` must be a list of labels, got the text {given!r}")
     sources = [tuple(each) for each in (given, *(world.labels for world in worlds)) if each is not None]
@@ -480,7 +483,8 @@ def find_labels(
         raise InputError("`labels` must name the outcomes in the order of the probabilities, since nothing else does ")
     if kind is None and not seen:  # nothing was seen: labels with a type say what written ones are
         seen = [value for each in sources for value in each if not isinstance(value, Written) and not is_missing(value)]
-    found = Labels.read(sources[0], [*seen, *categories], kind)
+    like = [] if question.untyped else [*seen, *categories]  # labels do not depend on which cells come first
+    found = Labels.read(sources[0], like, kind, untyped=question.untyped)
     if given is not None:
         return FoundLabels(found, GIVEN, found)
     places = found.places(categories) if categories else np.zeros(0, np.int64)

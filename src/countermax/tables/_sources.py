@@ -107,7 +107,7 @@ class FileSource(AbstractSource):
     def __init__(self, path: str | Path, question: Question):
         self._file = open_table(path)
         check_named(question, "file", classifiers=False)
-        self.question = question
+        self.question = replace(question, untyped=True)
         self.look_again()
 
     def look_again(self) -> None:
