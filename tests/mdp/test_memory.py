@@ -140,7 +140,8 @@ log = EpisodeLog(
     states=states, actions=actions, rewards=rewards, lengths=np.full(60, length), num_states=size, num_actions=3
 )
 model = estimate(log, absorbing=[size - 1])
-cohort = Cohort(log, np.eye(3)[model.counts.sum(axis=2).argmax(axis=1)], process=model, posterior=Posterior(num_draws=2))
+policy = np.eye(3)[model.counts.sum(axis=2).argmax(axis=1)]
+cohort = Cohort(log, policy, process=model, posterior=Posterior(num_draws=2))
 cohort.rank(["gumbel-max"])
 cohort.explain(0, couplings=["gumbel-max"])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
