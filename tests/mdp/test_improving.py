@@ -545,6 +545,7 @@ def test_best_changes_show_themselves_in_every_form(ward, tmp_path):
     text = " ".join(str(found).split())
     for words in (
         "told before with at most 2 changes",
+        "to the score (95 % interval",
         "iv antibiotics instead of",
         "Unchanged: the logged action",
         "adapted couplings",
