@@ -191,6 +191,16 @@ def test_untried_actions_earn_what_their_end_earns_and_nothing_that_rests_on_the
     assert "actions that nobody took" in story.depends_on
     assert "guess" in story.summary()
     assert all(each.untried and not each.robust for each in story.decisions)
+    hopeful = estimate(log, absorbing=[1, 2], unseen=1)  # what nobody tried sends everybody home, for certain
+    cohort = Cohort(log, deterministic([1, 0, 0], 2), process=hopeful, posterior=Posterior(num_draws=4, prior="seen"))
+    found, died = cohort.rank(["gumbel-max"]), log.last_states == 2
+    assert (found.any_interval.lower[died] > 1).all()
+    assert (found.persistent.lower[died] > 1).all()
+    assert not found.agreed.any()
+    assert not found.robust.any()
+    story = cohort.explain(int(died.argmax()), couplings=["gumbel-max"])
+    assert story.depends_on == ("actions that nobody took",)
+    assert not any(each.robust for each in story.decisions)
 
 
 def test_an_action_replaced_by_an_identical_one_adds_nothing_however_episodes_are_carried_on():
