@@ -530,11 +530,22 @@ def test_plans_by_their_worst_case_have_the_best_of_all_worst_cases(ward):
     assert safe.bounds["any"].lower > alone.best_changes("52", changes=2).best.bounds["any"].lower
 
 
+def test_few_draws_say_less_and_ranges_say_over_which_couplings_they_are(ward):
+    few = Cohort(ward.log, process=ward.process, posterior=Posterior(num_draws=8))
+    for found in (few.best_changes("52", changes=1), few.rank_changes(changes=1)):
+        said = " ".join(str(found).split())
+        assert "95 %" not in said
+        assert "75 %" in said
+        for words in ("any coupling", "draw afresh at each step", "chance may persist"):
+            assert words in said
+
+
 def test_best_changes_show_themselves_in_every_form(ward, tmp_path):
     found = ward.best_changes("52", changes=Changes(most=2, plan="fixed", cost=0.1))
     text = " ".join(str(found).split())
     for words in (
         "told before with at most 2 changes",
+        "to the score (95 % interval",
         "iv antibiotics instead of",
         "Unchanged: the logged action",
         "adapted couplings",

@@ -1,8 +1,10 @@
 """Sizes that nobody can have are refused in words before anything is allocated."""
 
+import json
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -122,3 +124,39 @@ def test_what_ends_earn_is_found_in_little_more_memory_than_two_arrays_of_the_pr
         tracemalloc.stop()
     assert found == pytest.approx([1.0])
     assert most < 2.8 * wide.probs.nbytes
+
+
+_TEN_THOUSAND = """
+import resource
+import numpy as np
+from countermax.mdp import Cohort, EpisodeLog, Posterior, estimate
+
+rng, size, length = np.random.default_rng(0), 10_000, 6
+states = (rng.integers(size, size=(60, 1)) * 7 + rng.integers(40, size=(60, length + 1)) * 13) % (size - 1)
+states[:, 0], states[:, -1] = np.arange(60) % 5, size - 1
+actions, rewards = rng.integers(3, size=(60, length)), np.zeros((60, length))
+rewards[:, -1] = np.arange(60) % 2
+log = EpisodeLog(
+    states=states, actions=actions, rewards=rewards, lengths=np.full(60, length), num_states=size, num_actions=3
+)
+model = estimate(log, absorbing=[size - 1])
+policy = np.eye(3)[model.counts.sum(axis=2).argmax(axis=1)]
+cohort = Cohort(log, policy, process=model, posterior=Posterior(num_draws=2))
+cohort.rank(["gumbel-max"])
+cohort.explain(0, couplings=["gumbel-max"])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+"""
+
+
+@pytest.mark.slow
+def test_ten_thousand_states_fit_into_four_gigabytes():
+    found = subprocess.run([sys.executable, "-c", _TEN_THOUSAND], check=True, capture_output=True, text=True)
+    assert float(found.stdout) < 4
+
+
+def test_doubt_at_the_size_of_intensive_care_takes_less_than_a_minute_as_measured():
+    stored = Path(__file__).parents[2] / "benchmarks" / "results" / "trajectories.json"
+    rows = {row["what"]: row for row in json.loads(stored.read_text())["rows"]}
+    found = rows["ICU: 200 episodes replayed, ranked and bounded, one explained, 100 models drawn"]
+    assert found["unit"] == "s"
+    assert found["value"] < 60

@@ -1,13 +1,25 @@
 """What may be called robust: chance that persists, rewards that vary, rows that nobody visited, few draws."""
 
+import re
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 from processes import MDP, POLICY, counted, frame_of, some_episodes
 
 from countermax import GumbelMax, InputError
-from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate, policy_iteration
+from countermax.mdp import (
+    Cohort,
+    Decision,
+    EpisodeLog,
+    FiniteMDP,
+    Posterior,
+    Ranking,
+    estimate,
+    policy_iteration,
+    simulate,
+)
 from countermax.mdp._estimation import deterministic
 from countermax.mdp._posterior import attained
 
@@ -48,6 +60,17 @@ def test_nothing_is_robust_where_a_trait_that_is_not_recorded_decides_all():
     assert "draws afresh at each step" in story.summary()
     assert "obust" not in story.summary()
     assert not any(each.robust for each in story.decisions)
+
+
+def random_process(seed):
+    """Eight states, one of them the end; rows lead to three states each, and rewards go by where they lead."""
+    rng = np.random.default_rng(seed)
+    rows = np.zeros((8, 3, 8))
+    for state, action in np.ndindex(7, 3):
+        rows[state, action, rng.choice(8, 3, replace=False)] = rng.dirichlet(np.ones(3))
+    rows[7, :, 7] = 1
+    worth = np.append(rng.normal(size=7), 0)
+    return FiniteMDP.from_dense(rows, worth, start=0, absorbing=[7])
 
 
 def returns_of(mdp, policy, state, steps, discount, first=None):
@@ -130,6 +153,7 @@ def test_rewards_that_vary_within_a_transition_are_not_robust_effects():
     found = Cohort(log, deterministic([1, 1], 2), process=model, posterior=Posterior(num_draws=40)).rank(["maximal"])
     assert (np.abs(found.effects["maximal"]) > 0.5).sum() > 50  # regression to the mean
     assert found.agreed.sum() <= 2  # the least reward of one arm may lie above that of the other
+    assert not found.robust.any()
     seen = log.rewards[log.actions == 1]
     np.testing.assert_allclose(found.bounds.lower[0], seen.min() - log.rewards[0, 0], atol=0.2)
 
@@ -167,6 +191,16 @@ def test_untried_actions_earn_what_their_end_earns_and_nothing_that_rests_on_the
     assert "actions that nobody took" in story.depends_on
     assert "guess" in story.summary()
     assert all(each.untried and not each.robust for each in story.decisions)
+    hopeful = estimate(log, absorbing=[1, 2], unseen=1)  # what nobody tried sends everybody home, for certain
+    cohort = Cohort(log, deterministic([1, 0, 0], 2), process=hopeful, posterior=Posterior(num_draws=4, prior="seen"))
+    found, died = cohort.rank(["gumbel-max"]), log.last_states == 2
+    assert (found.any_interval.lower[died] > 1).all()
+    assert (found.persistent.lower[died] > 1).all()
+    assert not found.agreed.any()
+    assert not found.robust.any()
+    story = cohort.explain(int(died.argmax()), couplings=["gumbel-max"])
+    assert story.depends_on == ("actions that nobody took",)
+    assert not any(each.robust for each in story.decisions)
 
 
 def test_an_action_replaced_by_an_identical_one_adds_nothing_however_episodes_are_carried_on():
@@ -227,14 +261,86 @@ def test_values_are_posterior_means_within_their_intervals_and_ranges_never_get_
         assert told in replay.summary()
 
 
-def test_few_draws_say_less_than_95_percent():
-    assert [attained(0.95, each) for each in (2, 3, 20, 39, 40, 100)] == [0, 0.33, 0.9, 0.94, 0.95, 0.95]
+def doubted(num_draws):
     log = some_episodes(MDP, 25, seed=9)
     model = estimate(log, absorbing=MDP.absorbing)
-    found = Cohort(log, POLICY, process=model, posterior=Posterior(num_draws=20)).rank(["maximal"])
-    assert found.any_interval.level == 0.9
-    assert "95 %" not in str(found)
-    assert "90 % confidence" in found.summary()
+    return Cohort(log, POLICY, process=model, posterior=Posterior(num_draws=num_draws))
+
+
+ASKED = {
+    "replay": lambda cohort: cohort.replay("gumbel-max"),
+    "rank": lambda cohort: cohort.rank(["gumbel-max"]),
+    "decisions": lambda cohort: cohort.decisions(0),
+    "explain": lambda cohort: cohort.explain(0, couplings=["gumbel-max"]),
+}
+
+
+def test_few_draws_say_less_than_95_percent():
+    assert [attained(0.95, each) for each in (2, 3, 20, 39, 40, 100)] == [0, 0.33, 0.9, 0.94, 0.95, 0.95]
+    cohort = doubted(8)
+    for name, ask in ASKED.items():
+        said = str(ask(cohort))
+        assert "95 %" not in said, name
+        assert "75 %" in said, name
+    found = cohort.rank(["gumbel-max"])
+    assert found.any_interval.level == 0.75
+    assert "75 % confidence" in found.summary()
+    for found in (
+        cohort.evaluate(["gumbel-max"], num_resamples=8, key=jax.random.key(0)),
+        cohort.returns(num_resamples=8, key=jax.random.key(0)),
+    ):
+        assert found.level == 0.75
+        assert not re.search("95 % (confidence|interval)", str(found))
+
+
+def test_wherever_a_range_is_printed_it_is_said_over_which_couplings():
+    """Chance that persists is in none of the ranges called `any coupling`."""
+    cohort = doubted(4)
+    for name, ask in ASKED.items():
+        said = " ".join(str(ask(cohort)).split())
+        assert "any coupling" in said, name
+        assert "draw afresh at each step" in said, name
+        assert "chance may persist" in said, name
+    said = str(cohort.evaluate(["gumbel-max"], num_resamples=0, key=jax.random.key(0)))
+    assert "draw afresh at each step" in " ".join(said.split())
+    for each in (Cohort.bounds, Ranking.agreed, Ranking.robust, Decision.robust):
+        assert "afresh" in each.__doc__ or "adapted" in each.__doc__ or "persist" in each.__doc__
+    stable = " ".join(Cohort.bounds.__doc__.split()).partition("stable: ")[2]
+    assert "each pair of the logged row and a row of the other world is stable, step by step" in stable
+
+
+def test_estimates_of_stories_and_decisions_lie_in_their_own_intervals():
+    cohort = doubted(12)
+    for episode in range(6):
+        story = cohort.explain(episode, couplings=["gumbel-max"])
+        for row in story.rows:
+            if row.ci_lower is not None and row.value is not None:
+                assert row.ci_lower - 1e-12 <= row.value <= row.ci_upper + 1e-12, row
+            if row.ci_lower is not None and row.lower is not None:
+                assert row.ci_lower - 1e-12 <= row.lower <= row.upper <= row.ci_upper + 1e-12, row
+        for each in story.decisions:
+            assert each.interval.lower - 1e-12 <= each.effect <= each.interval.upper + 1e-12
+
+
+def test_the_best_claims_of_a_ranking_promise_less_than_the_estimate_and_are_nearer_to_the_truth():
+    """Of processes that are known: the ten largest claims, about a policy that was planned on the same log."""
+    claimed, raw, true = [], [], []
+    for seed in range(8):
+        mdp = random_process(seed)
+        log = simulate(mdp, np.full((8, 3), 1 / 3), num_episodes=40, horizon=6, key=jax.random.key(seed))
+        model = estimate(log, absorbing=mdp.absorbing)
+        policy = policy_iteration(replace(model, discount=0.9)).policy
+        found = Cohort(log, policy, process=model, posterior=Posterior(num_draws=10)).rank(["gumbel-max"])
+        known = Cohort(log, policy, process=mdp).replay("gumbel-max").effects
+        given = Cohort(log, policy, process=model).replay("gumbel-max").effects
+        best, best_raw = found.order[:10], np.argsort(-given)[:10]
+        claimed.append(found.effects["Gumbel-max"][best].mean())
+        raw.append((given[best_raw].mean(), known[best_raw].mean()))
+        true.append(known[best].mean())
+        assert (np.diff(found.effects["Gumbel-max"][found.order]) <= 1e-12).all()
+    promised, kept = np.mean(raw, axis=0)
+    assert promised > np.mean(claimed)
+    assert abs(np.mean(claimed) - np.mean(true)) < 0.5 * (promised - kept)
 
 
 def test_a_log_that_earned_other_rewards_than_the_process_pays_is_told():

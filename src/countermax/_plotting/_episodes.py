@@ -108,6 +108,7 @@ def draw_changes(
     likely: Sequence[tuple[str, str]],
     *,
     title: str,
+    label: str,
 ) -> Figure:
     """What one, two, ... changes would have added, and below it where they most likely lead.
 
@@ -129,7 +130,7 @@ def draw_changes(
         above.axhline(0, color="black", linewidth=0.8)
         above.xaxis.set_major_locator(MaxNLocator(integer=True))
         above.set_xlabel("changes at most")
-        above.set_ylabel("effect on the return")
+        above.set_ylabel(literal(label))
         above.grid(axis="y", color="0.92")
         height = {name: place for place, name in enumerate(names)}
         for path, colour, width, words in (

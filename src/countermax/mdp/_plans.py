@@ -181,8 +181,8 @@ class BestChanges(AbstractCohortResult):
             else ""
         )
         return (
-            f"Episode {self.episode} earned {number(self.observed)}. By {self.coupling}, the {kind} with {most} "
-            f"would have added {number(best.effect)}{_limits(best.interval)}{promised}.\n"
+            f"Episode {self.episode} earned {number(self.observed)}. By {self.coupling}, the {kind} with {most} would "
+            f"have added {number(best.effect)} to the {self.context.meaning.drawn}{_limits(best.interval)}{promised}.\n"
             f"Over all couplings that draw afresh at each step it adds {span(*best.bounds['any'])}. That it "
             f"{'helps' if best.effect > 0 else 'hurts'} {best.claim.sure}.{other}\n{self._told_path(best)}"
         )
@@ -200,6 +200,7 @@ class BestChanges(AbstractCohortResult):
             self._walk(self.logged),
             self._walk(() if self.best is None else self.best.path),
             title=self.title,
+            label=f"effect on the {self.context.meaning.drawn}",
         )
 
     def _walk(self, path: tuple[PathStep, ...]) -> list[tuple[str, str]]:
@@ -304,7 +305,9 @@ class ChangesRanking(AbstractCohortResult):
         sure = "if the model is right"
         if self.any_interval is not None:
             sure = f"with {confidence(self.any_interval.level)} confidence in the model"
-        told = [f"{counted(len(self.episodes), 'episode')}; effects by {self.coupling}."]
+        told = [
+            f"{counted(len(self.episodes), 'episode')}; effects on the {self.context.meaning.drawn} by {self.coupling}."
+        ]
         for k, (effect, agreed, robust) in enumerate(zip(self.effects.T, self.agreed.T, self.robust.T, strict=True)):
             helped, hurt = (self._number(f"share {each} by at most {counted(k + 1, 'change')}") for each in _SHARES)
             told.append(
@@ -331,7 +334,7 @@ class ChangesRanking(AbstractCohortResult):
             at(self.any_interval, (first, -1)),
         )
         title = f"The {len(first)} of {len(self.episodes)} episodes that would have gained most"
-        label = f"what at most {counted(self.effects.shape[1], 'change')} would have added"
+        label = self.context.meaning.added(f"at most {counted(self.effects.shape[1], 'change')}")
         return plotting.draw_effects(shown, title=title, label=label)
 
     def __repr__(self) -> str:
