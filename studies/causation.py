@@ -284,7 +284,7 @@ def sampled_rows(truth: RowTruth, stream: np.random.Generator, seed: int) -> Cau
 
 _MOST_SAMPLES = {"quick": 10, "published": 500, "best": 10_000}
 _SECONDS = 35.0  # that a cell takes at most, roughly, so that little is lost where it is stopped
-_BLOCKS = (500, 250, 100, 50)  # samples in a cell
+_BATCHES = (500, 250, 100, 50)  # samples in a cell
 _UNTOLD = ("cost", "samples", "seed")
 _ROUNDING = 1e-8
 _SAMPLES = ", samples "
@@ -298,15 +298,15 @@ class CausalCoverage(AbstractExperiment):
     title = "Coverage of intervals of probabilities of causation"
 
     def cells(self, preset: str, seeds: int | None) -> list[Cell]:
-        """Some for each truth, each with a block of its samples; `seeds` counts the samples of a truth."""
+        """Some for each truth, each with a batch of its samples; `seeds` counts the samples of a truth."""
         found = []
         truths: dict[str, CausalTruth | RowTruth] = {**TRUTHS, **ROWS}
         for name, truth in truths.items():
             number = min(truth.samples, _MOST_SAMPLES[checked_preset(preset)]) if seeds is None else seeds
-            block = next((each for each in _BLOCKS if each * truth.cost <= _SECONDS), _BLOCKS[-1])
+            batch = next((each for each in _BATCHES if each * truth.cost <= _SECONDS), _BATCHES[-1])
             about = {key: value for key, value in truth._asdict().items() if key not in _UNTOLD}
-            for start in range(0, number, block):
-                end = min(start + block, number)
+            for start in range(0, number, batch):
+                end = min(start + batch, number)
                 settings = {**about, "first": start, "num_trials": end - start, "level": LEVEL, "seed": truth.seed}
                 label = f"{name}{_SAMPLES}{start + 1} to {end}"
                 found.append(Cell(self.name, label, settings, cost=truth.cost * (end - start)))
@@ -378,10 +378,10 @@ def _count(found: Result, true: Spans, intervals: Spans) -> None:
         entry["width"] += upper - lower
 
 
-def _pooled(blocks: Sequence[Result]) -> Result:
+def _pooled(batches: Sequence[Result]) -> Result:
     """All samples of a truth together."""
-    names = dict.fromkeys(name for block in blocks for name in block)
+    names = dict.fromkeys(name for batch in batches for name in batch)
     return {
-        name: {key: sum(block[name][key] for block in blocks if name in block) for key in ("held", "trials", "width")}
+        name: {key: sum(batch[name][key] for batch in batches if name in batch) for key in ("held", "trials", "width")}
         for name in names
     }

@@ -78,6 +78,8 @@ TRUTHS: dict[str, Truth] = {
 
 COUPLINGS = ("gumbel-max", "inverse-cdf", "maximal", "independent")
 LEVEL = 0.95
+SEED = 20261118
+"""Seed of samples on which no rule was tried."""
 
 SCORE, PERCENTILE, BONFERRONI = "score", "percentile", "Bonferroni-Newcombe"
 """Intervals: the library's, those of the bootstrap, and Newcombe's for each threshold."""
@@ -245,7 +247,7 @@ def _rejecting(counts: tuple[Floats, Floats], found: Spans, bonferroni: Spans) -
     return {name: bool(each) for name, each in zip(TESTS, rejecting, strict=False)}
 
 
-_NUM_TRIALS = {"quick": 20, "published": 1000, "best": 1000}
+_NUM_TRIALS = {"quick": 20, "published": 1000, "best": 2000}
 _KINDS = ("answers", ANY, STABLE, WIN)
 _POWER = ("no effect", "skewed", "unequal arms, no effect", "proportional odds", "two proportions")
 _ENOUGH, _NEVER = 0.93, "never"
@@ -283,6 +285,7 @@ class Coverage(AbstractExperiment):
                     **{key: value for key, value in truth._asdict().items() if key != "sizes"},
                     "size": sizes,
                     "num_trials": number,
+                    "seed": SEED,
                     "level": LEVEL,
                     "couplings": COUPLINGS,
                     "resamples": _NUM_RESAMPLES,
@@ -309,7 +312,7 @@ class Coverage(AbstractExperiment):
         if cell.name in STUDIES:
             return refit_coverage(cell.settings["effect"], cell.settings["num_trials"], 0, context.advance)
         truth = TRUTHS[cell.name.rsplit(", ", 1)[0]]
-        return coverage(truth, tuple(cell.settings["size"]), cell.settings["num_trials"], 0, context.advance)
+        return coverage(truth, tuple(cell.settings["size"]), cell.settings["num_trials"], SEED, context.advance)
 
     def section(self, stored: Mapping[str, Result]) -> Section:
         """The least coverage and the mean width, beside other intervals', and how often no effect is excluded."""

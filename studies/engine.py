@@ -25,7 +25,7 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.files import reason_of, remove_left_over, remove_unfinished, writable_folder, write_atomically
 from countermax._core.memory import check_memory
-from countermax._core.page import Block, Sheet, grid, heading, paragraph, picture, preformatted, write_page
+from countermax._core.page import Element, Sheet, grid, heading, paragraph, picture, preformatted, write_page
 from countermax._core.progress import ProgressBar
 from countermax._core.quantities import as_count
 from countermax._version import __version__
@@ -481,16 +481,16 @@ def _write_page(
     pictures: Mapping[str, bytes],
     records: Mapping[str, Mapping[str, Record]],
 ) -> Path:
-    blocks: list[Block] = []
+    elements: list[Element] = []
     for name, section in sections.items():
-        blocks.append(heading(section.title))
-        blocks += [paragraph(words) for words in section.words]
-        blocks += [picture(pictures[each], each.replace("_", " ")) for each in section.figures]
+        elements.append(heading(section.title))
+        elements += [paragraph(words) for words in section.words]
+        elements += [picture(pictures[each], each.replace("_", " ")) for each in section.figures]
         for sheet in section.sheets.values():
-            blocks.append(paragraph(sheet.caption, note=True))
-            blocks.append(grid(sheet.columns, sheet.shown()))
-        blocks.append(preformatted("Configuration, versions and devices", _configuration(records[name])))
-    return write_page(path, "Learning generalized Gumbel-max causal mechanisms, reproduced", blocks)
+            elements.append(paragraph(sheet.caption, note=True))
+            elements.append(grid(sheet.columns, sheet.shown()))
+        elements.append(preformatted("Configuration, versions and devices", _configuration(records[name])))
+    return write_page(path, "Learning generalized Gumbel-max causal mechanisms, reproduced", elements)
 
 
 def _configuration(records: Mapping[str, Record]) -> str:

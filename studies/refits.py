@@ -34,15 +34,15 @@ def fit_tables(features: Floats, counts: Floats) -> Floats:
     penalty = (np.einsum("fg,kl->fkgl", np.diag(penalised), np.eye(outcomes)) + free).reshape(size, size)
     squares = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1).T
     shape = (design.shape[1], design.shape[1], outcomes, outcomes)
-    people = counts.sum(axis=2, keepdims=True)
+    totals = counts.sum(axis=2, keepdims=True)
     found = np.zeros((tables, design.shape[1], outcomes))
     for _ in range(_MOST_STEPS):
         probs = softmax(design @ found)
-        slope = (design.T @ (counts - people * probs)).reshape(tables, size)
+        slope = (design.T @ (counts - totals * probs)).reshape(tables, size)
         slope -= found.reshape(tables, size) @ penalty
-        weights = people[..., None] * (np.eye(outcomes) * probs[..., None] - probs[..., None] * probs[..., None, :])
-        blocks = squares @ weights.reshape(tables, len(design), -1)
-        curvature = blocks.reshape(tables, *shape).transpose(0, 1, 3, 2, 4).reshape(tables, size, size)
+        weights = totals[..., None] * (np.eye(outcomes) * probs[..., None] - probs[..., None] * probs[..., None, :])
+        products = squares @ weights.reshape(tables, len(design), -1)
+        curvature = products.reshape(tables, *shape).transpose(0, 1, 3, 2, 4).reshape(tables, size, size)
         step = np.linalg.solve(curvature + penalty, slope[..., None])[..., 0]
         longest = np.abs(step).max(axis=1, keepdims=True)
         step *= np.minimum(1.0, _LONGEST_STEP / np.maximum(longest, _CONVERGED))
@@ -121,8 +121,8 @@ def numbers(counts: Floats, p: Floats, q: Floats) -> dict[str, Range]:
         p: Probabilities of the outcomes in each cell.
         q: The same, if everybody was treated.
     """
-    people = counts.sum(axis=(1, 2))
-    share = counts[:, _UNTREATED].sum(axis=2) / people[:, None]  # of people who would change
+    totals = counts.sum(axis=(1, 2))
+    share = counts[:, _UNTREATED].sum(axis=2) / totals[:, None]  # of people who would change
     p, q = p[:, _UNTREATED], q[:, _UNTREATED]
     effect = (q - p) @ SCORE
     mean = (effect * share).sum(axis=1)

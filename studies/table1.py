@@ -39,7 +39,7 @@ Losses = NDArray[np.float64]
 
 BY_SCORE = "inverse CDF by score"
 _FIXED = ("independent", "gumbel-max", "inverse-cdf")
-_BLOCK = 50_000  # pairs that are drawn and measured at once
+_BATCH = 50_000  # pairs that are drawn and measured at once
 _NUM_DIRECTIONS = 200  # on which vector scores are projected, besides the axes
 _NUM_PARTNERS = 10
 
@@ -121,15 +121,15 @@ def measure_fixed(this: Table1Task, settings: Result) -> Result:
 
 
 def _on_many_pairs(this: Table1Task, couplings: Mapping[str, AbstractCoupling], settings: Result) -> dict[str, Losses]:
-    """The exact loss of each coupling on pairs of their own, block by block."""
+    """The exact loss of each coupling on pairs of their own, batch by batch."""
     key = jax.random.fold_in(jax.random.key(settings["held_out_key"]), 1)
-    blocks: dict[str, list[Losses]] = {name: [] for name in couplings}
-    for start in range(0, settings["num_reference"], _BLOCK):
-        size = min(_BLOCK, settings["num_reference"] - start)
+    found: dict[str, list[Losses]] = {name: [] for name in couplings}
+    for start in range(0, settings["num_reference"], _BATCH):
+        size = min(_BATCH, settings["num_reference"] - start)
         log_p, log_q = draw_pairs(this.pairs, size, key=jax.random.fold_in(key, start))
         for name, coupling in couplings.items():
-            blocks[name].append(_exact(coupling, this.losses[0], log_p, log_q))
-    return {name: np.concatenate(each) for name, each in blocks.items()}
+            found[name].append(_exact(coupling, this.losses[0], log_p, log_q))
+    return {name: np.concatenate(each) for name, each in found.items()}
 
 
 def _with_control_variates(rows: dict[str, Result], few: Mapping[str, Losses], many: Mapping[str, Losses]) -> None:

@@ -37,7 +37,7 @@ class Example:
 
     title: str
     about: str
-    people: str
+    file: str
     """The file with one row for each person."""
     control: str
     treated: str
@@ -52,7 +52,7 @@ class Example:
 
     def trial(self) -> Trial:
         """The people of the file."""
-        with as_file(files("countermax") / "data" / self.people) as path:
+        with as_file(files("countermax") / "data" / self.file) as path:
             return Trial(
                 path, outcome="outcome", arm="arm", control=self.control, treated=self.treated, score=self.score
             )
@@ -101,7 +101,7 @@ def run_demo(out: str | Path) -> Demo:
     figures = {"answers": comparison.plot(), "couplings": comparison.plot_couplings()}
     figures |= {"variances": _variances(comparison), "learned": evaluation.plot()}
     pictures = {name: plotting.picture(figure) for name, figure in figures.items()}
-    written = [write_atomically(folder / example.people, _bundled(example.people))]
+    written = [write_atomically(folder / example.file, _bundled(example.file))]
     written.extend(write_atomically(folder / f"{name}.png", png) for name, png in pictures.items())
     written.append(write_atomically(folder / "comparison.json", comparison.to_json()))
     written.append(_write_page(folder / "report.html", example, comparison, causes, findings, pictures))

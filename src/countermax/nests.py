@@ -51,7 +51,7 @@ _FEWER_NODES = {  # by the digits: where pieces are at most so wide, in units of
 # rate that is the slower the less alike outcomes are, so that pieces there double until one of them fits.
 _NEAR = np.concatenate([-(2.0 ** np.arange(11, 2, -1)), [-3.5, 0.0, 3.5, 8.0, 14.0, 24.0, 40.0]])
 _WHOLE = 2**20  # numbers at once, which compile soonest
-_PART = 2**15  # those of a part where there are more, which a core has at hand
+_BATCH = 2**15  # those of a batch where there are more, which a core has at hand
 
 
 class Paths(NamedTuple):
@@ -211,7 +211,7 @@ def _nests_at(
     lift = jnp.where(past, 0.0, -late)
     total = jnp.where(past, arrived + coming * fading, arrived * fading + coming)
     fading = jnp.where(past, fading, 1.0)
-    totals, growths, parts = list[Array](), list[Array](), list[Array]()
+    totals, growths, shares_within = list[Array](), list[Array](), list[Array]()
     inner: Array | None = None
     for level in range(len(around) - 1, -1, -1):
         here = slice(edges[level], edges[level + 1])
@@ -222,12 +222,12 @@ def _nests_at(
         if level:
             outer = parent[here]
             grown = jnp.exp(log_share[..., here] + own[..., here] * growth - _at(lift, outer))
-            part = jnp.where(begun[..., here], grown, new_share[..., here] * _at(fading, outer))
-            parts = [part, *parts]
-            inner = _added(part, outer - edges[level - 1], edges[level] - edges[level - 1])
+            share_within = jnp.where(begun[..., here], grown, new_share[..., here] * _at(fading, outer))
+            shares_within = [share_within, *shares_within]
+            inner = _added(share_within, outer - edges[level - 1], edges[level] - edges[level - 1])
     total, log_growth = jnp.concatenate(totals, axis=-1), jnp.concatenate(growths, axis=-1)
     arriving = jnp.where(begun, fading / total, 1.0)
-    share = jnp.concatenate([jnp.ones_like(total[..., :1]), *parts], axis=-1)
+    share = jnp.concatenate([jnp.ones_like(total[..., :1]), *shares_within], axis=-1)
     share = jnp.where(begun[..., parent], share / _at(total, parent, of_root=1.0), new_share)
     within = [jnp.ones_like(share)]
     for nests in around[:0:-1]:
@@ -290,13 +290,13 @@ def _rows(setting: _Setting, xs: Int[Array, " x"]) -> Float[Array, "x k"]:
     # Those who go: pieces between edges, some at a time.
     count = edges.size
     size_of_piece = num_nests * max(_MOST_NODES, xs.size) + _MOST_NODES * xs.size
-    at_once = count if count * size_of_piece <= _WHOLE else max(1, _PART // size_of_piece)
-    num_parts = -(-count // at_once)
-    padded = num_parts * at_once
+    at_once = count if count * size_of_piece <= _WHOLE else max(1, _BATCH // size_of_piece)
+    num_batches = -(-count // at_once)
+    padded = num_batches * at_once
 
     def folded(array: Array, fill: Any) -> Array:
         more = jnp.full((padded - count, *array.shape[1:]), fill, array.dtype)
-        return jnp.concatenate([array, more]).reshape(num_parts, at_once, *array.shape[1:])
+        return jnp.concatenate([array, more]).reshape(num_batches, at_once, *array.shape[1:])
 
     lower, upper = folded(edges, edges[-1]), folded(jnp.append(edges[1:], edges[-1]), edges[-1])
     first = jnp.append(tree.home, jnp.zeros(near.size, tree.home.dtype))[order]
@@ -325,7 +325,7 @@ def _rows(setting: _Setting, xs: Int[Array, " x"]) -> Float[Array, "x k"]:
             found += jnp.where(masks[level][:, None, :], rate[:, level][:, None, None], 0.0) * flow
         return found
 
-    def part(carry: tuple[Array, Array, Array], each: tuple[Array, ...]) -> tuple[Any, Array]:
+    def batch(carry: tuple[Array, Array, Array], each: tuple[Array, ...]) -> tuple[Any, Array]:
         arrived, coming, gone = carry
         low, high, whose, came, left, index = each
         held = jax.nn.one_hot(whose, num_nests, dtype=dtype)
@@ -333,7 +333,7 @@ def _rows(setting: _Setting, xs: Int[Array, " x"]) -> Float[Array, "x k"]:
         after = jnp.cumsum((held * left[:, None])[::-1], axis=0)[::-1]
         rest = coming - after[0]
         coming_here = jnp.maximum(rest, 0.0)[None, :] + jnp.concatenate([after[1:], jnp.zeros_like(after[:1])])
-        if num_parts == 1:
+        if num_batches == 1:
             flow = integrated(_MOST_NODES, low, high, arrived, coming_here, index)
         else:
             rules = _FEWER_NODES[dtype.itemsize]
@@ -356,11 +356,11 @@ def _rows(setting: _Setting, xs: Int[Array, " x"]) -> Float[Array, "x k"]:
         jax.ops.segment_sum(other_share, tree.home, num_nests),
         jnp.zeros((xs.size, num_nests), dtype),
     )
-    parts = (lower, upper, whose, came, left, index)
-    if num_parts == 1:
-        _, gone = part(carry, tuple(each[0] for each in parts))
+    batches = (lower, upper, whose, came, left, index)
+    if num_batches == 1:
+        _, gone = batch(carry, tuple(each[0] for each in batches))
     else:
-        _, gone = jax.lax.scan(jax.checkpoint(part), carry, parts)
+        _, gone = jax.lax.scan(jax.checkpoint(batch), carry, batches)
         gone = jnp.moveaxis(gone, 0, 1).reshape(xs.size, padded)
     moved = other_share[None, :] * gone[:, place]
     return moved.at[jnp.arange(xs.size), xs].set(stay)
@@ -394,11 +394,13 @@ def limit_row(tree: Tree, log_p: LogProbs, log_q: LogProbs, x: Int[Array, ""]) -
         flow = race.row(factual, other, chosen)
         below = nests[level + 1][tree.home]
         whole = jnp.append(there.total, 0.0)[below]
-        part = jnp.where(below < none, flow[jnp.where(below < none, size + below - 1, 0)], flow[:size])
-        part = part * _exp(jnp.where(below < none, _less(log_q, whole), jnp.where(log_q > -jnp.inf, 0.0, -jnp.inf)))
+        chances = jnp.where(below < none, flow[jnp.where(below < none, size + below - 1, 0)], flow[:size])
+        chances = chances * _exp(
+            jnp.where(below < none, _less(log_q, whole), jnp.where(log_q > -jnp.inf, 0.0, -jnp.inf))
+        )
         followed = jnp.where(inner < none, below == inner, False)
         mine = usable & (nests[level][tree.home] == nest) & ~followed
-        found += jnp.where(mine, kept * part, 0.0)
+        found += jnp.where(mine, kept * chances, 0.0)
         kept = jnp.where(usable & (inner < none), kept * flow[chosen], 0.0)
     return found
 
@@ -421,10 +423,10 @@ def _log_sums(values: Float[Array, " k"], groups: Int[Array, " k"], count: int) 
     return jnp.where(sums > 0, jnp.log(jnp.where(sums > 0, sums, 1.0)) + most, -jnp.inf)
 
 
-def _less(part: Array, whole: Array) -> Array:
-    """Log-shares: `part - whole`, and `-inf` where the whole is impossible."""
-    possible = part > -jnp.inf
-    return jnp.where(possible, jnp.where(possible, part, 0.0) - jnp.where(possible, whole, 0.0), -jnp.inf)
+def _less(logs: Array, whole: Array) -> Array:
+    """Log-shares: `logs - whole`, and `-inf` where the whole is impossible."""
+    possible = logs > -jnp.inf
+    return jnp.where(possible, jnp.where(possible, logs, 0.0) - jnp.where(possible, whole, 0.0), -jnp.inf)
 
 
 def _times(scale: Array, logs: Array) -> Array:
@@ -448,8 +450,8 @@ def _at(values: Array, index: NDArray[np.integer], of_root: float | None = None)
     return found if of_root is None else found.at[..., 0].set(of_root)
 
 
-def _added(parts: Array, groups: NDArray[np.integer], count: int) -> Array:
+def _added(values: Array, groups: NDArray[np.integer], count: int) -> Array:
     """Sums over groups along the last axis."""
     if count == 1:
-        return parts.sum(axis=-1, keepdims=True)
-    return parts @ jnp.asarray(np.eye(count)[groups], parts.dtype)
+        return values.sum(axis=-1, keepdims=True)
+    return values @ jnp.asarray(np.eye(count)[groups], values.dtype)

@@ -32,9 +32,9 @@ def test_shares_are_the_plan_seen_from_its_columns_however_rare_they_are(rare):
     log_q = np.array([0.0, rare, -1.0, -np.inf, 1.0])
     found = transport_shares(log_p, log_q, costs)
     dense = np.zeros((5, 7))
-    dense[found.columns, found.rows] = found.parts
+    dense[found.columns, found.rows] = found.shares
     assert not dense[3].any()
-    assert len(found.parts) <= 7 + 4 - 1
+    assert len(found.shares) <= 7 + 4 - 1
     expected = transport_rows(log_q, log_p, costs.T)
     np.testing.assert_allclose(dense[[0, 1, 2, 4]], expected[[0, 1, 2, 4]], atol=1e-12)
     np.testing.assert_allclose(dense[[0, 1, 2, 4]].sum(axis=1), 1)

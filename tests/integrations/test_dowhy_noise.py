@@ -107,7 +107,7 @@ def test_the_effort_is_some_times_one_over_the_probability(rarity, count):
 
     numbers = abduct(GumbelMax(), rows([1 - rarity, rarity], count), np.ones(count, int), uniforms)
     assert (respond(GumbelMax(), rows([1 - rarity, rarity], count), numbers) == 1).all()
-    assert len(drawn) * 2**14 < 3 * count / rarity + 4 * 2**14  # a block is so many tries, full or not
+    assert len(drawn) * 2**14 < 3 * count / rarity + 4 * 2**14  # a batch is so many tries, full or not
 
 
 def test_rows_of_very_different_rarity_are_explained_together():

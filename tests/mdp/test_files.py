@@ -122,7 +122,10 @@ def test_columns_go_by_their_own_names_and_what_follows_from_others_is_made(tmp_
     np.testing.assert_array_equal(cohort.log.states, log.states)
     with pytest.raises(InputError, match="`score` must have a number for each final outcome, but has none for dead"):
         read_log_and_policy(StepsFile(path, columns=called, score={"home": 1}), policy)
-    with pytest.raises(InputError, match="the log must have the columns .*but lacks reward"):
+    with pytest.raises(
+        InputError,
+        match=r"no column `reward`: give `score`, e.g. score=\{'alive': 1, 'dead': 0\} \(on the command line `--score",
+    ):
         read_log_and_policy(StepsFile(path, columns=called), policy)
     with pytest.raises(InputError, match="`columns` must map columns of a log .*got 'patient'"):
         read_log_and_policy(StepsFile(path, columns={"patient": "episode"}), policy)
@@ -198,4 +201,4 @@ def test_steps_that_count_from_one_are_told_by_their_own_numbers(tmp_path):
     policy.write_text("state,action\nward,iv\nworse,oral\n")
     story = Cohort(StepsFile(path, {"step": "day"}, {"home": 1, "dead": 0}), policy).explain("ann")
     assert "day 1 ward (oral), 2 worse (oral)" in story.summary()
-    assert story.record.when(0) == "step 0 (day 1)"
+    assert story.record.when(0) == "day 1"

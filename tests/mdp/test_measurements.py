@@ -327,7 +327,7 @@ def test_bad_input_is_named(as_users_call):
         ({}, {"features": ["lactat"]}, "must have the features 'lactat', but lacks lactat"),
         ({}, {"features": "lactate"}, "`features` must be a list of columns"),
         ({}, {"method": "forest"}, "`method` must be one of k-means, tree"),
-        ({}, {"score": None}, "`score` must say what each final outcome counts"),
+        ({}, {"score": None}, "no column `reward`: give `score`, e.g. score="),
         ({}, {"score": {"home": 1}}, "`score` must have a number for each final outcome, but has none for dead"),
         ({}, {"behaviour": "guess"}, '`behaviour` must be "frequencies", "classifier", or one'),
         ({"lactate": 1.0}, {}, "`features` must vary, but lactate is 1 in every row"),

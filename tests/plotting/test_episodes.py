@@ -34,6 +34,18 @@ def test_effects_stand_in_the_order_of_their_episodes():
     assert figure.axes[0].collections[0].get_segments()[0][:, 0].tolist() == [0.2, 1.5]
 
 
+@pytest.mark.parametrize("rows", [1, 2, 9])
+def test_what_the_rows_are_is_not_cut_however_few_there_are(rows):
+    ones = np.ones(rows)
+    shown = plotting.Effects(["0: oral antibiotics"] * rows, {"Gumbel-max": ones}, (0 * ones, 2 * ones))
+    shown = shown._replace(below=["(was: wait)"] * rows, visits=[7] * rows)
+    words = {"title": "Episode 3: the best other decision at each step, the rest as it was", "label": "effect"}
+    figure = plotting.draw_effects(shown, **words, kind="step: best other decision")
+    figure.draw_without_rendering()
+    label = figure.axes[0].yaxis.label.get_window_extent()
+    assert 0 <= label.y0 < label.y1 <= figure.bbox.height
+
+
 @pytest.mark.parametrize("decision", [None, 1])
 def test_a_trajectory_has_a_panel_for_each_feature_and_one_for_the_coupling(decision):
     times, steps = 4, 3

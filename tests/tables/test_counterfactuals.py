@@ -38,7 +38,7 @@ def column(frame, name):
     return frame[name].to_pylist() if isinstance(frame, pa.Table) else list(frame[name])
 
 
-def block(frame, names):
+def numbers_of(frame, names):
     return np.array([column(frame, name) for name in names], float).T
 
 
@@ -57,7 +57,7 @@ def test_every_row_has_the_answer_of_compare(library):
         names = [f"counterfactual_{label}" for label in LABELS]
         names += [f"counterfactual_score{side}" for side in ("", "_lower", "_upper")]
         names += [f"counterfactual_{label}_{side}" for label in LABELS for side in ("lower", "upper")]
-        assert_allclose(block(result, names)[row], numbers, atol=1e-14)
+        assert_allclose(numbers_of(result, names)[row], numbers, atol=1e-14)
         assert (
             column(result, "counterfactual_most_likely")[row] == LABELS[int(one.probabilities["Gumbel-max"].argmax())]
         )
@@ -205,8 +205,8 @@ def test_rows_without_an_answer_are_named_or_left_missing(library):
         assert words in problem
     good = counterfactuals(LIBRARIES[library]({name: values[:1] for name, values in columns.items()}), **ASK)
     names = [f"counterfactual_{label}{side}" for label in LABELS for side in ("", "_lower", "_upper")]
-    assert_allclose(block(result, names)[:1], block(good, names))
-    assert np.isnan(block(result, names)[1:]).all()
+    assert_allclose(numbers_of(result, names)[:1], numbers_of(good, names))
+    assert np.isnan(numbers_of(result, names)[1:]).all()
     for name in ("counterfactual_most_likely", "counterfactual_coupling_matters"):
         assert all(value is None or value is pd.NA or value != value for value in column(result, name)[1:])
     with pytest.raises(InputError, match=r"row 1 \(counted from 0\) cannot be answered: the outcome in 'status' is mi"):
@@ -284,7 +284,7 @@ def test_a_classifier_is_asked_twice_with_the_treatment_changed():
         result = counterfactuals(frame, **ask, counterfactual=Predicted(model, change))
         pd.testing.assert_frame_equal(result, expected)
     asked = counterfactuals(pl.from_pandas(frame), **ask, counterfactual=Predicted(model, {"treated": 1}))
-    assert_allclose(block(asked, expected.columns[4:6]), expected.iloc[:, 4:6])
+    assert_allclose(numbers_of(asked, expected.columns[4:6]), expected.iloc[:, 4:6])
     unnamed = LogisticRegression().fit(frame[["age", "treated"]].to_numpy(), frame["status"])
     features = ["age", "treated"]
     result = counterfactuals(

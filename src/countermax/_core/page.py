@@ -87,26 +87,26 @@ details {{ margin: 1rem 0; }} pre {{ font-size: .8rem; white-space: pre-wrap; ov
 """
 
 
-Block: TypeAlias = str
+Element: TypeAlias = str
 """An element of the page."""
 
 
-def paragraph(words: str, note: bool = False) -> Block:
+def paragraph(words: str, note: bool = False) -> Element:
     """A paragraph; `note` sets it small and grey."""
     return f'<p class="note">{escape(words)}</p>' if note else f"<p>{escape(words)}</p>"
 
 
-def heading(words: str) -> Block:
+def heading(words: str) -> Element:
     """The title of a section."""
     return f"<h2>{escape(words)}</h2>"
 
 
-def picture(png: bytes, description: str) -> Block:
+def picture(png: bytes, description: str) -> Element:
     """A PNG, carried inside the page."""
     return f'<p><img alt="{escape(description)}" src="data:image/png;base64,{base64.b64encode(png).decode()}"></p>'
 
 
-def grid(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> Block:
+def grid(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> Element:
     """A sheet on the page; numbers are shown with three decimals."""
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     lines = ("".join(f"<td>{_cell(value)}</td>" for value in row) for row in rows)
@@ -114,20 +114,20 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> Block:
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
 
 
-def preformatted(title: str, text: str) -> Block:
+def preformatted(title: str, text: str) -> Element:
     """Text as it stands, folded away under a heading until it is asked for."""
     return f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
 
 
-def box(title: str, points: Iterable[str]) -> Block:
+def box(title: str, points: Iterable[str]) -> Element:
     """Points under a heading, set apart from the rest of the page."""
     items = "".join(f"<li>{escape(point)}</li>\n" for point in points)
     return f'<div class="box"><h2>{escape(title)}</h2>\n<ul>\n{items}</ul></div>'
 
 
-def write_page(path: Path, title: str, blocks: Iterable[Block]) -> Path:
+def write_page(path: Path, title: str, elements: Iterable[Element]) -> Path:
     """Writes the page; nothing in it is fetched from elsewhere."""
-    return write_atomically(path, _PAGE.format(title=escape(title), body="\n".join(blocks)))
+    return write_atomically(path, _PAGE.format(title=escape(title), body="\n".join(elements)))
 
 
 def _cell(value: Value) -> str:

@@ -22,7 +22,7 @@ from countermax._core import page
 from countermax._core.console import as_text
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax._core.words import both, number, span
+from countermax._core.words import both, count_digits, number, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +32,7 @@ WARNING = "WARNING: "
 """Beginning of notes that are printed before the answer."""
 MOST_LINES = 24
 """Lines of a table that are printed; frames and JSON have them all."""
+_COUNTED = "number "  # beginning of quantities that count people
 _ACROSS = 5  # columns of numbers side by side; more go into a second table
 
 
@@ -39,7 +40,7 @@ class Row(NamedTuple):
     """One number: what it is, whom it is about, under which coupling, and how well it is known."""
 
     quantity: str
-    """For instance `P(home)`, `effect`, `PN`, `return`."""
+    """For instance `P(home)`, `effect`, `PN`, `return`; counts of people begin with `number`."""
     about: str
     """Whom it is about: `this person`, `everybody`, `episode 17`."""
     coupling: str
@@ -56,9 +57,11 @@ class Row(NamedTuple):
     @property
     def shown(self) -> str:
         """The number or range, with its interval in parentheses below."""
-        low, high = both(self.lower, self.upper)
-        text = number(self.value) if self.lower is None else low if low == high else f"{low} to {high}"
-        return text if self.ci_lower is None or not text else f"{text}\n({span(self.ci_lower, self.ci_upper)})"
+        digits = count_digits(*self[3:]) if self.quantity.startswith(_COUNTED) else 3
+        low, high = both(self.lower, self.upper, digits)
+        text = number(self.value, digits) if self.lower is None else low if low == high else f"{low} to {high}"
+        interval = "" if self.ci_lower is None else f"\n({span(self.ci_lower, self.ci_upper, digits)})"
+        return text and text + interval
 
 
 class AbstractResult(ABC):
@@ -149,12 +152,12 @@ class AbstractResult(ABC):
         """A self-contained HTML page: the summary, the picture, the table, notes, and all numbers."""
         from countermax import _plotting
 
-        blocks: list[page.Block] = [page.paragraph(each) for each in self._answer()]
-        blocks += [page.picture(_plotting.picture(self.plot()), self.title), *self._more_blocks(), *self._grids()]
-        blocks += [each for each in map(page.paragraph, self._all_notes()) if each not in blocks]
+        elements: list[page.Element] = [page.paragraph(each) for each in self._answer()]
+        elements += [page.picture(_plotting.picture(self.plot()), self.title), *self._more_elements(), *self._grids()]
+        elements += [each for each in map(page.paragraph, self._all_notes()) if each not in elements]
         if self.methods():
-            blocks += [page.heading("Methods"), page.paragraph(self.methods())]
-        return page.write_page(Path(path), self.title, [*blocks, page.preformatted("All numbers", self.to_json())])
+            elements += [page.heading("Methods"), page.paragraph(self.methods())]
+        return page.write_page(Path(path), self.title, [*elements, page.preformatted("All numbers", self.to_json())])
 
     def __rich__(self) -> Group:
         answer, notes = map(Text, self._answer()), map(Text, self._all_notes())
@@ -184,7 +187,7 @@ class AbstractResult(ABC):
         """Some of its own numbers and words, by name."""
         return {name: getattr(self, name) for name in names}
 
-    def _more_blocks(self) -> Sequence[page.Block]:
+    def _more_elements(self) -> Sequence[page.Element]:
         """What the page holds beyond the picture and the table."""
         return ()
 
@@ -198,7 +201,7 @@ class AbstractResult(ABC):
         lines = self.summary().removeprefix(self.title).strip().splitlines()
         return [*dict.fromkeys([*(each for each in self.notes if each.startswith(WARNING)), *lines])]
 
-    def _grids(self) -> list[page.Block]:
+    def _grids(self) -> list[page.Element]:
         return [
             page.grid(each.columns, [[c.replace("\n", " ") for c in line] for line in each.lines])
             for each in self.tables()

@@ -34,8 +34,8 @@ class Shares(NamedTuple):
 
     columns: NDArray[np.intp]
     rows: NDArray[np.intp]
-    parts: Floats
-    """Which part of the column's mass comes from the row; those of a column sum to one."""
+    shares: Floats
+    """Which share of the column's mass comes from the row; those of a column sum to one."""
 
 
 def transport_plan(p: ArrayLike, q: ArrayLike, costs: ArrayLike) -> Transport:
@@ -54,7 +54,7 @@ def transport_plan(p: ArrayLike, q: ArrayLike, costs: ArrayLike) -> Transport:
 
 
 def transport_rows(log_p: ArrayLike, log_q: ArrayLike, costs: ArrayLike) -> Floats:
-    """[i, j]: which part of row i's mass the plan with the least total cost sends to j; masses may be of any size.
+    """[i, j]: which share of row i's mass the plan with the least total cost sends to j; masses may be of any size.
 
     An impossible row has no mass to send; in its place stand the masses of the columns.
     """
@@ -70,7 +70,7 @@ def transport_rows(log_p: ArrayLike, log_q: ArrayLike, costs: ArrayLike) -> Floa
 
 
 def transport_shares(log_p: ArrayLike, log_q: ArrayLike, costs: Floats) -> Shares:
-    """Which part of each column's mass the plan with the least total cost takes from which row.
+    """Which share of each column's mass the plan with the least total cost takes from which row.
 
     `transport_rows` seen from the other side, in sparse form: a plan has no more cells than rows and columns together.
     The network simplex is quicker where the longer side stands in the rows.

@@ -17,6 +17,11 @@ def both(low: Any, high: Any, digits: int = 3) -> tuple[str, str]:
     return first, second
 
 
+def count_digits(*values: Any) -> int:
+    """The decimals of counts in one cell: none where all are whole, one where some are means."""
+    return int(any(each is not None and abs(each - round(each)) > 1e-9 for each in values))
+
+
 def span(low: Any, high: Any, digits: int = 3) -> str:
     """A range: `0.120 to 0.480`."""
     return " to ".join(both(low, high, digits))

@@ -40,7 +40,7 @@ def in_batches(function: Callable[..., jax.Array], fixed: tuple[Any, ...], array
 
 def _all_rows(function: Callable[..., jax.Array], fixed: tuple[Any, ...], arrays: Arrays) -> Floats:
     count = len(arrays[0])
-    parts = []
+    found = []
     with jax.enable_x64(True):
         numbers = numbers_in_row(function, fixed, arrays)
         outcomes = arrays[0].shape[1]
@@ -50,8 +50,8 @@ def _all_rows(function: Callable[..., jax.Array], fixed: tuple[Any, ...], arrays
             batch = [array[start : start + size] for array in arrays]
             if (short := size - len(batch[0])) > 0:
                 batch = [np.concatenate([array, np.repeat(array[:1], short, axis=0)]) for array in batch]
-            parts.append(function(*fixed, *batch))
-        return np.concatenate([np.asarray(part) for part in parts], axis=1)[:, :count]
+            found.append(function(*fixed, *batch))
+        return np.concatenate([np.asarray(each) for each in found], axis=1)[:, :count]
 
 
 def numbers_in_row(function: Callable[..., jax.Array], fixed: tuple[Any, ...], arrays: Arrays) -> int:
@@ -79,7 +79,7 @@ def _traced_numbers(
 
 
 def _sizes(program: Jaxpr) -> Iterator[int]:
-    """For each array that has a part for every row: how large one part is."""
+    """For each array that has an axis of rows: how many numbers a row has."""
     for step in program.eqns:
         for each in step.outvars:
             shape = getattr(each.aval, "shape", ())

@@ -228,7 +228,7 @@ def _gains(pair, size, scale, gain):
 
 @inner
 def _write_comonotone(pair, size, x, answer, ints, floats):
-    """Which part of x's interval each of q's intervals covers, from the end of the line with less mass on the way."""
+    """Which share of x's interval each of q's intervals covers, from the end of the line with less mass on the way."""
     left, right = -inf, -inf  # logarithms of the largest mass on the way
     most = _log_most(pair, size, x, 1)
     for j in range(x):
@@ -257,7 +257,7 @@ def _passed(pair, j, most):
 
 @inner
 def _cover(pair, size, x, step, answer, ints, floats):
-    """The parts of x's interval, found from one end of the line; see `comonotone`."""
+    """The shares of x's interval, found from one end of the line; see `comonotone`."""
     begin = 0 if step > 0 else size - 1
     most, width = _log_most(pair, size, x, step), pair[LOG_P, x]
     unit = 0.0
@@ -303,11 +303,11 @@ def _cover(pair, size, x, step, answer, ints, floats):
     for at in range(size):
         j = begin + step * at
         room_here = reach if j == start else floats[AFTER, j] if (j - start) * step > 0 else 0.0
-        part = 0.0
+        share = 0.0
         if covered < 1:
-            part = room_here if covered + room_here < 1 else 1 - covered
-        answer[j] = part
-        covered += part
+            share = room_here if covered + room_here < 1 else 1 - covered
+        answer[j] = share
+        covered += share
     at = abs(start - begin)
     while covered < 1 and at >= 0:  # rounding at the end of the line: it belongs to the intervals before
         j = begin + step * at
@@ -628,10 +628,10 @@ def answer_lines(asked, p, q, x, out, first, begin, end):
     pair, ints, floats = np.empty((4, size)), np.empty((NUM_INTS, size), np.int64), np.empty((NUM_FLOATS, size))
     answer, lower, upper = np.empty(size), np.empty(size), np.empty(size)
     lines = np.empty((_LINES_AT_ONCE, columns))
-    for block in range(begin, end, _LINES_AT_ONCE):
-        count = min(_LINES_AT_ONCE, end - block)
+    for start in range(begin, end, _LINES_AT_ONCE):
+        count = min(_LINES_AT_ONCE, end - start)
         for at in range(count):
-            row = block + at
+            row = start + at
             if asked.logs:
                 load(p, q, row, asked.order, pair)
             else:
@@ -662,7 +662,7 @@ def answer_lines(asked, p, q, x, out, first, begin, end):
                     lines[at, column + 2 * outcome + 1] = upper[j]
         for column in range(columns):
             for at in range(count):
-                out[column, first + block + at] = lines[at, column]
+                out[column, first + start + at] = lines[at, column]
 
 
 @compiled
@@ -706,7 +706,7 @@ def score_lines(bounds, log_p, log_q, x, scores, out, begin, end):
 
 @compiled
 def mean_worth_lines(asked, log_p, log_q, worths, out, begin, end):
-    """The mean of worths of pairs of outcomes, `worths[m, k, k]` in the order of the line, `out[m, rows]`."""
+    """The mean of worths of cells, `worths[m, k, k]` in the order of the line, `out[m, rows]`."""
     size = len(asked.order)
     pair, ints, floats = np.empty((4, size)), np.empty((NUM_INTS, size), np.int64), np.empty((NUM_FLOATS, size))
     answer = np.empty(size)
@@ -1673,12 +1673,12 @@ def _spread_row(replayed, spread, row, c, k, after, share, price, now):
             if amount > 0:
                 at = (gain + (factor - 1) * spread.low) / spread.step + factor * point
                 below = int(np.floor(at + 1e-9))
-                part = max(at - below, 0.0)
-                if part < 1e-9:
-                    part = 0.0
-                spread.mass[1 - now, c, k, below] += amount * (1 - part)
-                if part > 0:
-                    spread.mass[1 - now, c, k, below + 1] += amount * part
+                share = max(at - below, 0.0)
+                if share < 1e-9:
+                    share = 0.0
+                spread.mass[1 - now, c, k, below] += amount * (1 - share)
+                if share > 0:
+                    spread.mass[1 - now, c, k, below + 1] += amount * share
 
 
 @compiled

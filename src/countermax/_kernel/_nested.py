@@ -47,7 +47,7 @@ class Nests(NamedTuple):
 # Rows of the numbers that nests have room for.
 TOTAL_P, TOTAL_Q, SHARE_P, SHARE_Q, WORTH_P, WORTH_Q, RISE = 0, 1, 2, 3, 4, 5, 6
 ARRIVED, COMING, LIFT, FADING, SUM, GROWTH = 7, 8, 9, 10, 11, 12
-PART, ARRIVING, WEIGHT, CHANCE = 13, 14, 15, 16
+SHARE, ARRIVING, WEIGHT, CHANCE = 13, 14, 15, 16
 OWN_P, OWN_Q, HELD, HERE, STAGE, EARLY = 17, 18, 19, 20, 21, 22
 NUM_OF_NESTS = 23
 # Stages of a nest. Of one that has not begun, or has ended, nothing has to be computed: it is as in one of the worlds.
@@ -223,20 +223,20 @@ def _look(nests, rise, numbers):
         if n:
             outer = parent[n]
             if numbers[STAGE, n] == BEGUN:
-                part = exp(numbers[SHARE_P, n] + own[n] * numbers[GROWTH, n] - numbers[LIFT, outer])
+                share = exp(numbers[SHARE_P, n] + own[n] * numbers[GROWTH, n] - numbers[LIFT, outer])
             elif numbers[STAGE, n] == TO_COME or numbers[TOTAL_P, n] == -inf:
-                part = numbers[OWN_Q, n] * numbers[FADING, outer]
+                share = numbers[OWN_Q, n] * numbers[FADING, outer]
             else:
-                part = numbers[OWN_P, n] * numbers[EARLY, outer]
-            numbers[PART, n] = part
-            numbers[SUM, outer] += part
+                share = numbers[OWN_P, n] * numbers[EARLY, outer]
+            numbers[SHARE, n] = share
+            numbers[SUM, outer] += share
     for n in range(count):
         starts = numbers[TOTAL_P, n] > -inf
         numbers[ARRIVING, n] = numbers[FADING, n] / numbers[SUM, n] if starts else 1.0
         if n:
             outer = parent[n]
             kept = numbers[TOTAL_P, outer] > -inf
-            numbers[PART, n] = numbers[PART, n] / numbers[SUM, outer] if kept else numbers[OWN_Q, n]
+            numbers[SHARE, n] = numbers[SHARE, n] / numbers[SUM, outer] if kept else numbers[OWN_Q, n]
 
 
 @inner
@@ -301,7 +301,7 @@ def _integrate(nests, start, end, first, last, room):
                 weight = half * _WEIGHTS[num_nodes, node] * exp(-numbers[CHANCE, a])
                 for b in range(parent.size):
                     if b:
-                        numbers[WEIGHT, b] = numbers[WEIGHT, parent[b]] * numbers[PART, b] + rates[a - first, b]
+                        numbers[WEIGHT, b] = numbers[WEIGHT, parent[b]] * numbers[SHARE, b] + rates[a - first, b]
                     flow = weight * numbers[WEIGHT, b] * numbers[ARRIVING, b]
                     gone[0, a - first, b] += flow
                     if with_rise:

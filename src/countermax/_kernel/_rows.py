@@ -174,18 +174,15 @@ def joint_sums(
     size, count = log_p.shape[1], len(log_p)
     coupling.check_size(size)
     tree = choice_tree(coupling, size)
-    strips = max(1, min(num_threads(), count * size * size // _FEW))
-    out = np.zeros((strips, 2 if shift is None else 3, size, size))
     shifts = np.zeros(count) if shift is None else shift
     arrays = _plain(log_p, log_q, *(np.asarray(each, np.float64) for each in (weights, shifts)))
 
-    def strip_of(strip: int) -> None:
-        edges = count * strip // strips, count * (strip + 1) // strips
-        _nested.joint_lines(tree, *arrays, out[strip], *edges)
+    def summed(begin: int, end: int) -> Floats:
+        out = np.zeros((2 if shift is None else 3, size, size))
+        _nested.joint_lines(tree, *arrays, out, begin, end)
+        return out
 
-    with ThreadPoolExecutor(strips) as pool:
-        list(pool.map(strip_of, range(strips)))
-    return out.sum(axis=0)
+    return np.sum(_in_threads(summed, (), count, size * size), axis=0)
 
 
 def choice_tree(coupling: GumbelMax | NestedGumbelMax, size: int) -> Any:
@@ -242,15 +239,14 @@ def _plain(*arrays: NDArray) -> list[NDArray]:
     return [np.require(each, kind, ["C", "W"]) for each, kind in zip(arrays, kinds, strict=True)]
 
 
-def _in_threads(loop: Callable[..., None], arguments: tuple[Any, ...], count: int, work: int) -> None:
+def _in_threads(loop: Callable[..., Any], arguments: tuple[Any, ...], count: int, work: int) -> list[Any]:
     """Calls a compiled loop over so many rows, in as many threads as pay; `work` is how many numbers a row has."""
     strips = min(num_threads(), -(-count * work // _FEW))
-    edges = [count * strip // max(strips, 1) for strip in range(strips + 1)]
     if strips < 2:
-        loop(*arguments, 0, count)
-        return
+        return [loop(*arguments, 0, count)]
+    edges = [count * strip // strips for strip in range(strips + 1)]
     with ThreadPoolExecutor(strips) as pool:
-        list(pool.map(lambda edge: loop(*arguments, *edge), pairwise(edges)))
+        return list(pool.map(lambda edge: loop(*arguments, *edge), pairwise(edges)))
 
 
 @eqx.filter_jit

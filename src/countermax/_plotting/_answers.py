@@ -226,9 +226,9 @@ _LINE = 24  # characters
 def draw_ranges(
     rows: Sequence[Row], quantities: Sequence[str], title: str, axis_labels: tuple[str, str], level: float | None = None
 ) -> Figure:
-    """Blocks from the top down; in each a lane for every range, and for every coupling where it has an interval.
+    """Groups from the top down; in each a lane for every range, and for every coupling where it has an interval.
 
-    The first range is over all couplings: its interval is the band behind the block. Other intervals are thin lines.
+    The first range is over all couplings: its interval is the band behind the group. Other intervals are thin lines.
     """
     ranges: list[Any] = [each for each in rows if each.lower is not None]
     answers: list[Any] = [each for each in rows if each.value is not None]
@@ -239,8 +239,8 @@ def draw_ranges(
     apart = any(each.ci_lower is not None for each in answers)
     lanes = [*kinds, *(names if apart else ())]
     height = 0.8 / max(len(lanes), 1)
-    block = max(_LANE * len(lanes) + 0.1, 0.4)
-    with one_panel(7.0, 1.3 + block * len(quantities), title) as (figure, axes):
+    group = max(_LANE * len(lanes) + 0.1, 0.4)
+    with one_panel(7.0, 1.3 + group * len(quantities), title) as (figure, axes):
         for place, quantity in enumerate(quantities):
             heights = {lane: place - 0.4 + (number + 0.5) * height for number, lane in enumerate(lanes)}
             for number, row in enumerate(each for each in ranges if each.quantity == quantity):
@@ -265,7 +265,7 @@ def draw_ranges(
 
 
 def _behind(axes: Axes, place: int, row: Any) -> None:
-    """The range over all couplings in digits at the right, and its interval behind the block."""
+    """The range over all couplings in digits at the right, and its interval behind the group."""
     if row.ci_lower is not None:
         axes.barh(place, row.ci_upper - row.ci_lower, left=row.ci_lower, height=0.84, color=_BAND, linewidth=0)
     words = f"{row.lower:z.2f} to {row.upper:z.2f}"

@@ -70,7 +70,8 @@ def draw_effects(shown: Effects, *, title: str, label: str, kind: str = "episode
     if below is not None:
         under = [textwrap.shorten(each, _LONGEST, placeholder="…") for each in below]
         texts = [f"{text}\n{each}" for text, each in zip(texts, under, strict=True)]
-    with one_panel(6.4, 1.3 + (0.22 if below is None else 0.34) * len(names), title) as (figure, axes):
+    rows = (0.22 if below is None else 0.34) * len(names)
+    with one_panel(6.4, 1.3 + max(rows, 0.2 + 0.06 * len(kind)), title) as (figure, axes):
         if limits is not None:
             axes.hlines(places, *limits[:2], **_UNCERTAIN)
             words = f"any coupling, {100 * limits[2]:g}% model uncertainty"

@@ -15,7 +15,7 @@ from countermax._plotting._style import Floats, colours, house_style, literal, o
 
 _PALETTE = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
 _MOST_SHOWN = 8  # outcomes; the smaller ones are drawn as one
-_GAP = 0.08  # between two outcomes, as a part of the whole height
+_GAP = 0.08  # between two outcomes, as a share of the whole height
 _BAR = 0.025
 _FEW = 100  # people, of whom tenths are written
 _LEAST_LABELLED = 0.035  # of the whole height: thinner flows carry no number

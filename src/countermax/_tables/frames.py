@@ -20,7 +20,7 @@ from countermax._core.labels import BOOLEAN, NUMBER, OTHER, TEXT, Labels, identi
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-Block = tuple[Sequence[str], Floats]
+Columns = tuple[Sequence[str], Floats]
 """Names, and one row of numbers for each of them."""
 Where = Callable[[int], tuple[int, str]]
 """What a message says of a row: its position in what it comes from, and which file or row group that is."""
@@ -145,8 +145,8 @@ class AbstractFrame(ABC):
         """A column of labels, in the type of the column `like`; missing where the code is negative."""
 
     @abstractmethod
-    def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
-        """A frame of this library from blocks of numbers and single columns, behind this frame's own or alone."""
+    def made(self, pieces: Sequence[Columns | tuple[str, Any]], *, extend: bool) -> Any:
+        """A frame of this library from columns of numbers and single ones, behind this frame's own or alone."""
 
     @abstractmethod
     def noted(self, native: Any, notes: Mapping[str, Any]) -> Any:
@@ -222,7 +222,7 @@ class PandasFrame(AbstractFrame):
             chosen[name] = column
         return chosen
 
-    def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
+    def made(self, pieces: Sequence[Columns | tuple[str, Any]], *, extend: bool) -> Any:
         pd = import_pandas()
         parts = [self.native] if extend else []
         for name, values in pieces:
@@ -308,7 +308,7 @@ class PolarsFrame(AbstractFrame):
                 raise InputError(f"`change` must set {name!r} to a value of type {dtype}, got {value!r}") from error
         return chosen.with_columns(columns) if columns else chosen
 
-    def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
+    def made(self, pieces: Sequence[Columns | tuple[str, Any]], *, extend: bool) -> Any:
         pl, columns = import_polars(), []
         for name, values in pieces:
             if isinstance(name, str):
@@ -393,7 +393,7 @@ class ArrowFrame(AbstractFrame):
     def features(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> Any:
         return for_classifiers(self, names, change).features(names, change)
 
-    def made(self, pieces: Sequence[Block | tuple[str, Any]], *, extend: bool) -> Any:
+    def made(self, pieces: Sequence[Columns | tuple[str, Any]], *, extend: bool) -> Any:
         pa, table = import_pyarrow(), self.native if extend else self.native.select([])
         fields, columns = list(table.schema), list(table.columns)  # to append one by one would take their square
         for name, values in pieces:

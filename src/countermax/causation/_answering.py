@@ -166,7 +166,7 @@ def causes_of(
             if has_kind(question, known.crossing.whole, kind, many=True)
         }
         intervals = {key: interval for key, (_, interval) in crossed.items()}
-        intervals |= _halved(asked, known.crossing)
+        intervals |= _halved(asked, known.crossing, crossed)
     elif known.sampling is not None:
         intervals = _intervals(asked, known)
     rows = _rows(asked, _values(asked, evidence, crossed), intervals)
@@ -295,8 +295,8 @@ def _columns(asked: _Asked, known: Known, laws: Floats, cells: Sequence[int]) ->
     return ranked_columns(cells, size, *features, *whole)
 
 
-def _halved(asked: _Asked, crossing: Crossing) -> Intervals:
-    """Intervals by question and coupling within strata."""
+def _halved(asked: _Asked, crossing: Crossing, crossed: Crossed) -> Intervals:
+    """Intervals by question and coupling within strata: that of a family which says the same number, if one does."""
     questions, people, couplings, level = asked
     if not couplings:
         return {}
@@ -307,9 +307,19 @@ def _halved(asked: _Asked, crossing: Crossing) -> Intervals:
     for question in questions:
         ends = float(question.worth.min()), float(question.worth.max())
         asked_about = [denominator(question, each, people) for each in (whole, halves, without)]
+        families = {
+            kind: limits(question, halves, people, kind)
+            for kind in FAMILIES
+            if (question.name, kind) in crossed and (kind != MONOTONE or np.all(monotone_worlds(question, halves)))
+        }
         for name in couplings:
-            parts = zip((whole, halves, without), joints, asked_about, strict=True)
-            said = [np.nan_to_num(said_by(question, each, people, joint[name])) * among for each, joint, among in parts]
+            parts = zip((whole, halves, without), joints, strict=True)
+            answers = [np.nan_to_num(said_by(question, each, people, joint[name])) for each, joint in parts]
+            same = [kind for kind, span in families.items() if np.allclose(span, answers[1], rtol=0, atol=_ROUNDING)]
+            if same:
+                result[question.name, name] = crossed[question.name, same[0]][1]
+                continue
+            said = [answer * among for answer, among in zip(answers, asked_about, strict=True)]
             found, again = zip(said[:2], asked_about[:2], strict=True)
             other = float(ratio(said[2] @ crossing.strata, asked_about[2] @ crossing.strata))
             result[question.name, name] = halved_interval(found, again, other, crossing, ends, level)

@@ -36,7 +36,7 @@ from countermax.intervals import Interval
 from countermax.intervals._linearised import evenly_spread
 
 _BIAS_AT_KINKS = 1 / (np.sqrt(2) - 1)  # bias of all people, in what half of them have more
-_ERROR, _MOST_ERROR = 1 / 2, 1 / 3  # error of the bias: this part of itself, at most this part of the reach
+_ERROR, _MOST_ERROR = 1 / 2, 1 / 3  # error of the bias: this share of itself, at most this share of the reach
 _NUM_POINTS, _FEWEST_POINTS, _MOST_NUMBERS = 1024, 128, 2**19  # and as many opposite ones
 _NOISE = 1e-9  # variances that are none, beside the largest
 _DIGITS = 9
@@ -130,10 +130,10 @@ class Crossing:
         weights = [1 - self.share, self.share, 0.0] if self.of_trial else [0.0, 0.0, 1.0]
         parts = np.split(slopes, np.cumsum([each.shape[1] for each in laws])[:-1], axis=2)
         for mass, slope, weight in zip(laws, parts, weights, strict=False):
-            people = mass.sum(axis=1)
+            total = mass.sum(axis=1)
             inner = slope - (slope * _normalised(mass)).sum(axis=2, keepdims=True)
-            outer = weight * (values - (values @ people / people.sum())[:, None]) / people.sum()
-            found.append(inner * (self.strata / people)[:, None] + outer[:, :, None])
+            outer = weight * (values - (values @ total / total.sum())[:, None]) / total.sum()
+            found.append(inner * (self.strata / total)[:, None] + outer[:, :, None])
         influences = [np.stack(found[:2], axis=1)]
         if len(found) > 2:
             influences.append(found[2].reshape(*found[2].shape[:2], 3, -1).transpose(0, 2, 1, 3))

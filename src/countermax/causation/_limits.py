@@ -220,11 +220,11 @@ def terms_of(
         parts = zip(("control", "treated"), counted, (first, second), strict=False)
         return [Term(weight, pieces, *pair, group) for group, weight, pair in parts if weight]
     never, size = np.zeros_like(worth), len(worth)
-    blocks = np.block([[never, counted[0] * worth], [counted[1] * worth, counted[2] * worth]])
+    worths = np.block([[never, counted[0] * worth], [counted[1] * worth, counted[2] * worth]])
     possible = np.ones((2 * size, 2 * size), bool)
     possible[:size, :size] = False  # nobody chose both
     rows, columns = (np.concatenate(each, axis=-1) for each in ((first[0], second[0]), (second[1], first[1])))
-    return [Term(1.0, largest_worth(blocks, possible), rows, columns)]
+    return [Term(1.0, largest_worth(worths, possible), rows, columns)]
 
 
 def chose_unseen(question: CausalQuestion, evidence: Evidence, people: str) -> bool:
@@ -401,10 +401,10 @@ def _fillings(evidence: Evidence, happens: Flags) -> list[Evidence]:
     shares = [each[..., :-1][..., happens].sum(axis=-1) for each in arms]
     lost = [each[..., -1] for each in arms]
 
-    def filled(side: int, part: Any) -> Floats:
+    def filled(side: int, share: Any) -> Floats:
         law = np.array(arms[side][..., :-1])
-        law[..., event] += part * lost[side]
-        law[..., other] += (1 - part) * lost[side]
+        law[..., event] += share * lost[side]
+        law[..., other] += (1 - share) * lost[side]
         return law
 
     zero = np.zeros_like(shares[0])
@@ -414,11 +414,11 @@ def _fillings(evidence: Evidence, happens: Flags) -> list[Evidence]:
             own = shares[side] + edge * lost[side]
             for wanted in (own, 1 - own):
                 gap = lost[1 - side]
-                part = np.clip((wanted - shares[1 - side]) / np.where(gap > 0, gap, 1), 0, 1)
-                ways.append((zero + edge, part) if side == 0 else (part, zero + edge))
+                share = np.clip((wanted - shares[1 - side]) / np.where(gap > 0, gap, 1), 0, 1)
+                ways.append((zero + edge, share) if side == 0 else (share, zero + edge))
     found = []
     for way in ways:
-        laws = Arms(*(filled(side, part) for side, part in enumerate(way)))
+        laws = Arms(*(filled(side, share) for side, share in enumerate(way)))
         found.append(evidence._replace(trial=laws, unknown=False))
     return found
 

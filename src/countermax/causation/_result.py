@@ -197,7 +197,7 @@ class Causation(AbstractResult):
         return attained(question, self.evidence, self.people, side, couplings)
 
     def plot(self) -> "Figure":
-        """Ranges and answers of couplings, one block for each quantity, with their intervals."""
+        """Ranges and answers of couplings, a group for each quantity, with their intervals."""
         control, treated = fitted(self.arms, _MOST_LETTERS)
         of = f"of {ABOUT[self.people]}: {treated} against {control}"
         axes = f"probability, {of}" if self.decision is None else f"probability or gain, {of}", ""

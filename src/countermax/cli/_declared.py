@@ -88,7 +88,7 @@ def declared(where: str) -> Group:
         node, helps = init, helps | _arguments(init)
     plain = [each for each in node.args.args if each.arg not in ("self", "cls")]
     defaults: list[Any] = [None] * (len(plain) - len(node.args.defaults)) + node.args.defaults
-    pairs = [*zip(plain, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
+    both = [*zip(plain, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
     return Group(
         tuple(
             Declared(
@@ -97,7 +97,7 @@ def declared(where: str) -> Group:
                 _value(constants.get(getattr(default, "id", ""), default)),
                 helps.get(each.arg, ""),
             )
-            for each, default in pairs
+            for each, default in both
         )
     )
 

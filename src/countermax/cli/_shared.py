@@ -98,15 +98,15 @@ def by_label(parts: list[str], read: Callable[[str], Any]) -> dict[str, Any]:
     """The value of each label; no label may be given twice."""
     from countermax._core.labels import Written
 
-    pairs = [_said_of(word) for word in parts]
-    for label, equals, _ in pairs:
+    given = [_said_of(word) for word in parts]
+    for label, equals, _ in given:
         if not (label and equals):
             raise InputError(f"must be label=value,label=value,..., got {','.join(parts)!r}")
-    labels = [label for label, _, _ in pairs]
+    labels = [label for label, _, _ in given]
     for label in labels:
         if labels.count(label) > 1:
             raise InputError(f"each label must be given once, got {label!r} twice in {','.join(parts)!r}")
-    return {Written(label): read(value) for label, _, value in pairs}
+    return {Written(label): read(value) for label, _, value in given}
 
 
 def _said_of(word: str) -> tuple[str, ...]:

@@ -78,8 +78,8 @@ class InverseCDF(AbstractMechanism[UniformNoise], AbstractCoupling):
         return law if self.order is None else jnp.zeros_like(law).at[self.order[:, None], self.order[None, :]].set(law)
 
     def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
-        parts = comonotone.row(self._arrange(log_p), self._arrange(log_q), self._position_of(x))
-        return parts if self.order is None else jnp.zeros_like(parts).at[self.order].set(parts)
+        probs = comonotone.row(self._arrange(log_p), self._arrange(log_q), self._position_of(x))
+        return probs if self.order is None else jnp.zeros_like(probs).at[self.order].set(probs)
 
     def _edges(self, log_p: LogProbs) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
         """Where each interval ends and begins, in the order of the line."""

@@ -69,8 +69,8 @@ def _arrivals(log_p: LogProbs, log_q: LogProbs) -> Probs:
     gained, lost = amounts(gains), amounts(losses).sum()
     total = gained.sum()
     hidden = jnp.where(lost > total * (1 + 64 * np.finfo(log_q.dtype).eps), lost - total, 0)
-    parts = (gained + hidden * jnp.exp(log_q)) / jnp.where(differ, total + hidden, 1)
-    return jnp.where(differ, parts, jnp.exp(log_q))
+    probs = (gained + hidden * jnp.exp(log_q)) / jnp.where(differ, total + hidden, 1)
+    return jnp.where(differ, probs, jnp.exp(log_q))
 
 
 def _excess(log: LogProbs, other: LogProbs) -> LogProbs:
@@ -113,8 +113,8 @@ class Comonotone(AbstractMatrixCoupling):
         return jnp.zeros_like(law).at[self.order[:, None], self.other_order[None, :]].set(law)
 
     def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
-        parts = comonotone.row(log_p[self.order], log_q[self.other_order], jnp.argmax(self.order == x))
-        return jnp.zeros_like(parts).at[self.other_order].set(parts)
+        probs = comonotone.row(log_p[self.order], log_q[self.other_order], jnp.argmax(self.order == x))
+        return jnp.zeros_like(probs).at[self.other_order].set(probs)
 
 
 _LARGEST_ORDER = 32  # beyond, powers of ratios of distances underflow in single precision

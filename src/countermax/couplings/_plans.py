@@ -64,7 +64,7 @@ _GOLDEN = 0.6180339887498949
 def shares(
     log_p: LogProbs, log_weights: Float[Array, " n"], points: Float[Array, "n d"], scores: Float[Array, "k d"]
 ) -> Float[Array, "k n"]:
-    """[x, a]: which part of outcome x comes from atom a, in the world's plan of least squared distance.
+    """[x, a]: which share of outcome x comes from atom a, in the world's plan of least squared distance.
 
     It is a vertex of the transport polytope: no more than n + k - 1 entries are above zero.
     """
@@ -107,8 +107,8 @@ def _solve(log_p: Floats, log_weights: Floats, points: Floats, scores: Floats) -
 
     # The solver lets go of Python, so that threads run side by side.
     plans = map(plan, places) if len(places) == 1 else _pool().map(plan, places)
-    for place, (outcomes, atoms, parts) in zip(places, plans, strict=True):
-        result[(*place, outcomes, atoms)] = parts
+    for place, (outcomes, atoms, found) in zip(places, plans, strict=True):
+        result[(*place, outcomes, atoms)] = found
     return result
 
 
@@ -159,7 +159,7 @@ class _Kept:
                 self._plans.move_to_end(key)
                 return self._plans[key]
         made = transport_shares(reference.log_weights, log_p, reference.costs)
-        assert len(made.parts) < sum(reference.costs.shape), "a plan of least cost must be a vertex"
+        assert len(made.shares) < sum(reference.costs.shape), "a plan of least cost must be a vertex"
         with self._lock:
             if key not in self._plans:
                 self._plans[key] = made

@@ -155,11 +155,11 @@ def _round(scores: Floats, worlds: Floats, weights: Floats | None, points: Float
         plan = transport_plan(uniform, world[possible], broken[:, possible]).plan
         return plan @ scores[possible], float((plan * costs[:, possible]).sum())
 
-    parts = weights if weights is not None else np.full(len(worlds), 1 / len(worlds))
+    shares = weights if weights is not None else np.full(len(worlds), 1 / len(worlds))
     total, distance = np.zeros_like(points), 0.0
-    for part, (sent, one) in zip(parts, in_parallel(solve, worlds), strict=True):
-        total += part * sent
-        distance += part * one
+    for share, (sent, one) in zip(shares, in_parallel(solve, worlds), strict=True):
+        total += share * sent
+        distance += share * one
     return total * len(points), distance
 
 

@@ -14,10 +14,10 @@ from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.types import Joint, LogProbs, Outcome, Probs
 from countermax._pairs import Pairs, num_outcomes_of
+from countermax.couplings import _plans
 from countermax.couplings._base import AbstractCoupling, AbstractMechanism
 from countermax.couplings._fields import LARGEST_SCORE, as_vectors, check_alike, check_floats, check_permutation
 from countermax.couplings._inverse_cdf import InverseCDF
-from countermax.couplings._plans import shares
 from countermax.couplings._reference import fitted_reference, loss_matrix, scores_of_loss
 
 _LINE = InverseCDF()  # of the outcomes within an atom, in their order
@@ -160,22 +160,22 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
         # As wide as a uniform number sees them: an interval without room for one cannot have been the cause.
         room = jnp.where(lines[:, position] > -jnp.inf, upper[:, position] - lower[:, position], 0)
         log_widths = jnp.log(jnp.maximum(room, 0))
-        log_parts = jnp.where((room > 0).any(), log_widths, lines[:, position])
-        atom = jax.random.categorical(key_atom, log_parts + self._log_weights(log_p))
+        log_shares = jnp.where((room > 0).any(), log_widths, lines[:, position])
+        atom = jax.random.categorical(key_atom, log_shares + self._log_weights(log_p))
         return QuantileNoise(atom, _LINE._abduct(lines[atom], position, key=key_within))
 
     def _joint(self, log_p: LogProbs, log_q: LogProbs) -> Joint:
         if self._has_one_score:
             return InverseCDF(self.order)._joint(log_p, log_q)
-        parts, other_parts = jax.vmap(self._shares)(jnp.stack([log_p, log_q]))
-        size, count = parts.shape
-        outcomes, atoms = jnp.nonzero(parts > 0, size=size + count - 1, fill_value=0)
-        known = jnp.arange(outcomes.size) < (parts > 0).sum()
-        masses = jnp.where(known, jnp.exp(log_p)[outcomes] * parts[outcomes, atoms], 0)
+        shares, other_shares = jax.vmap(self._shares)(jnp.stack([log_p, log_q]))
+        size, count = shares.shape
+        outcomes, atoms = jnp.nonzero(shares > 0, size=size + count - 1, fill_value=0)
+        known = jnp.arange(outcomes.size) < (shares > 0).sum()
+        masses = jnp.where(known, jnp.exp(log_p)[outcomes] * shares[outcomes, atoms], 0)
         places = jnp.argsort(self.order)
 
         def row(cell: tuple[Outcome, Outcome]) -> Probs:
-            lines = (self._line_of(*each, cell[1]) for each in ((log_p, parts), (log_q, other_parts)))
+            lines = (self._line_of(*each, cell[1]) for each in ((log_p, shares), (log_q, other_shares)))
             return comonotone.row(*lines, places[cell[0]])
 
         rows = masses[:, None] * jax.lax.map(row, (outcomes, atoms), batch_size=_AT_ONCE)
@@ -185,18 +185,18 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
     def _counterfactual_probs(self, log_p: LogProbs, log_q: LogProbs, x: Outcome) -> Probs:
         if self._has_one_score:
             return InverseCDF(self.order)._counterfactual_probs(log_p, log_q, x)
-        parts, other_parts = jax.vmap(self._shares)(jnp.stack([log_p, log_q]))
+        shares, other_shares = jax.vmap(self._shares)(jnp.stack([log_p, log_q]))
         position, count = self._position_of(x), self.num_atoms
         length = min(_AT_ONCE, count)
         # The atoms that x comes from, of which there are few, stand first.
-        atoms = jnp.nonzero(parts[x] > 0, size=count + length, fill_value=count)[0]
+        atoms = jnp.nonzero(shares[x] > 0, size=count + length, fill_value=count)[0]
 
         def add(state: tuple[Outcome, Probs]) -> tuple[Outcome, Probs]:
             start, total = state
             some = jax.lax.dynamic_slice(atoms, (start,), (length,))
-            weights = jnp.where(some < count, parts[x, some], 0)
+            weights = jnp.where(some < count, shares[x, some], 0)
             lines_of = jax.vmap(self._line_of, (None, None, 0))
-            lines = (lines_of(*each, some) for each in ((log_p, parts), (log_q, other_parts)))
+            lines = (lines_of(*each, some) for each in ((log_p, shares), (log_q, other_shares)))
             rows = jax.vmap(comonotone.row, (0, 0, None))(*lines, position)
             return start + length, total + weights @ rows
 
@@ -218,9 +218,9 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
         """Log p(x | atom) for all atoms."""
         return jax.vmap(self._line_of, (None, None, 0))(log_p, self._shares(log_p), jnp.arange(self.num_atoms))
 
-    def _line_of(self, log_p: LogProbs, parts: Float[Array, "k n"], atom: Outcome) -> LogProbs:
+    def _line_of(self, log_p: LogProbs, shares: Float[Array, "k n"], atom: Outcome) -> LogProbs:
         """Log p(x | atom), outcomes in the order of the line."""
-        mine, logs = parts[self.order, atom], log_p[self.order]
+        mine, logs = shares[self.order, atom], log_p[self.order]
         used = (mine > 0) & (logs > -jnp.inf)
         total = jnp.log(jnp.where(used, mine, 1)) + jnp.where(used, logs, 0)
         return jnp.where(used, total - self._log_weights(log_p)[atom], -jnp.inf)
@@ -236,7 +236,7 @@ class VectorQuantile(AbstractMechanism[QuantileNoise], AbstractCoupling):
             "fit fewer points",
         )
         numbers = (each.astype(log_p.dtype) for each in (self.log_weights, self.points, self.scores))
-        return shares(log_p, *numbers)
+        return _plans.shares(log_p, *numbers)
 
     def _shares_in_order(self, log_p: LogProbs) -> Float[Array, "k n"]:
         """The plan for one score, in closed form: both sides stand in its order."""

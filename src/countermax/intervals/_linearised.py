@@ -351,7 +351,7 @@ def _exact_limits(sampling: Sampling, forms: _Forms, side: int) -> Floats:
 
     sign, limits = (-1, 1)[side], forms.value.copy()
     tiny = _NOISE * np.abs(forms.above).max(axis=1)
-    parts = (sampling.split(forms.above), sampling.split(), sampling.split(sampling.smooth), sampling.blocks)
+    parts = (sampling.split(forms.above), sampling.split(), sampling.split(sampling.smooth), sampling.covariances)
     for above, law, smooth, covariance in zip(*parts, strict=True):
         least, step = above.min(axis=1), np.ptp(above, axis=1)
         step = np.where(step > tiny, step, 0.0)
@@ -369,9 +369,9 @@ def _crossing(function: Callable[[Floats], Floats], inside: Floats, outside: Flo
     """Where each of many functions changes its sign between two numbers, by Chandrupatla's method."""
     a, b = outside, inside
     at_a, at_b = function(a), function(b)
-    part, precise = np.full(len(a), 0.5), _PRECISION * np.maximum(np.abs(outside - inside), 1e-300)
+    share, precise = np.full(len(a), 0.5), _PRECISION * np.maximum(np.abs(outside - inside), 1e-300)
     for _ in range(_MOST_STEPS):
-        x = a + part * (b - a)
+        x = a + share * (b - a)
         at_x = function(x)
         same = (at_x > 0) == (at_a > 0)
         c, at_c = np.where(same, a, b), np.where(same, at_a, at_b)
@@ -386,7 +386,7 @@ def _crossing(function: Callable[[Floats], Floats], inside: Floats, outside: Flo
             quadratic += (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
             smooth = (slope**2 < ratio) & ((1 - slope) ** 2 < 1 - ratio)
             least = np.minimum(precise / width, 0.5)
-        part = np.clip(np.where(smooth & np.isfinite(quadratic), quadratic, 0.5), least, 1 - least)
+        share = np.clip(np.where(smooth & np.isfinite(quadratic), quadratic, 0.5), least, 1 - least)
     return np.where(at_a > 0, b, a)
 
 
@@ -400,7 +400,7 @@ class _ScoreTest:
     def __init__(self, sampling: Sampling, forms: _Forms):
         self._forms, self._laws, self._smooth = forms, sampling.split(), sampling.split(sampling.smooth)
         self._above, self._below = sampling.split(forms.above), sampling.split(forms.below)
-        self._variances = [_squares(*each) for each in zip(self._above, self._below, sampling.blocks, strict=True)]
+        self._variances = [_squares(*each) for each in zip(self._above, self._below, sampling.covariances, strict=True)]
         self._whole = _squares(forms.above, forms.below, sampling.covariance)
         total = float(sampling.sizes.sum())
         self._factor = total / max(total - 1, 1.0)  # Miettinen and Nurminen's
@@ -513,8 +513,8 @@ def win_limits(sampling: Sampling, wins: Floats, level: float) -> tuple[float, f
     spread, null = variance / (middle * (1 - middle)), without / 0.25
 
     def accepts(value: float) -> bool:
-        part = np.clip((value - 0.5) / (found - 0.5), 0, 1) if abs(found - 0.5) > 1e-12 else 0.0
-        return (found - value) ** 2 <= reach**2 * value * (1 - value) * float(null + part * (spread - null))
+        share = np.clip((value - 0.5) / (found - 0.5), 0, 1) if abs(found - 0.5) > 1e-12 else 0.0
+        return (found - value) ** 2 <= reach**2 * value * (1 - value) * float(null + share * (spread - null))
 
     return _last(accepts, found, 0.0), _last(accepts, found, 1.0)
 

@@ -50,7 +50,7 @@ class Sampling:
         return np.repeat(np.arange(len(self.cells)), self.cells)
 
     @cached_property
-    def blocks(self) -> list[Floats]:
+    def covariances(self) -> list[Floats]:
         """The covariance of each sample's estimates."""
         ends = np.cumsum(self.cells)
         return [self.covariance[end - size : end, end - size : end] for end, size in zip(ends, self.cells, strict=True)]
@@ -69,16 +69,16 @@ def of_counts(counts: Sequence[Floats], words: str) -> Sampling:
 
 
 def of_influences(
-    laws: Sequence[Floats], influences: Floats, units: Floats, people: Floats, words: str, freedom: float = np.inf
+    laws: Sequence[Floats], influences: Floats, units: Floats, num_people: Floats, words: str, freedom: float = np.inf
 ) -> Sampling:
     """Estimates with weights, clusters or strata, whose covariance is that of their influence functions.
 
     Args:
         laws: Probabilities of each sample.
         influences: [units, cells]: what each unit that was sampled, a person or a cluster, adds to the estimates.
-        units: Effective number of units in each sample, and `people` of people (Kish). One more average unit is taken
+        units: Effective number of units in each sample, Kish's. One more average unit is taken
             to have had each outcome, because a variance from few people is itself uncertain, and from nobody zero.
-        people: Effective number of people in each sample.
+        num_people: Effective number of people in each sample.
         words: The sample in words.
         freedom: Degrees of freedom of the covariance.
     """
@@ -86,7 +86,7 @@ def of_influences(
     cells = tuple(map(len, laws))
     ends = np.cumsum(cells)
     sizes = []
-    for law, end, unit, person in zip(laws, ends, units, people, strict=True):
+    for law, end, unit, person in zip(laws, ends, units, num_people, strict=True):
         variance = float(np.diag(covariance)[end - len(law) : end].sum())
         spread = float((law * (1 - law)).sum())
         sizes.append(1 / max((variance + 1 / unit**2) / (spread + 1 / unit), 1 / person))

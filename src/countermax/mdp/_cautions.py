@@ -77,11 +77,11 @@ def told_of_undone(log: EpisodeLog, policy: Floats) -> str:
     weights = counts.sum(axis=1, keepdims=True) * policy * (counts == 0)
     state, action = np.nonzero(weights > _SMALL_SHARE)
     order = np.argsort(-weights[state, action], kind="stable").tolist()
-    pairs = [_pair(log, int(action[each]), int(state[each])) for each in order]
+    undone = [_pair(log, int(action[each]), int(state[each])) for each in order]
     nowhere = [each for each in dict.fromkeys(action[order].tolist()) if not counts[:, each].any()]
     told = [spoken("action", each, log.action_names) for each in nowhere]
     verb = "occurs" if len(told) == 1 else "occur"
-    return _some(pairs) + (f" ({_some(told)} {verb} nowhere in the log)" if told else "")
+    return _some(undone) + (f" ({_some(told)} {verb} nowhere in the log)" if told else "")
 
 
 def told_of_restriction(mdp: FiniteMDP, log: EpisodeLog, policy: Floats) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from countermax._core.words import confidence, number
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, AbstractSampler
 from countermax.couplings._named import as_couplings, name_of, named_couplings
+from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
 from countermax.mdp import _cautions as cautions
 from countermax.mdp import _estimation as estimation
@@ -37,9 +38,21 @@ from countermax.mdp._posterior import NO_CONFOUNDING, Posterior, PosteriorDraws,
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
 from countermax.mdp._replays._course import Setting, VaryingRewards
 from countermax.mdp._replays._questions import outcome_labels
-from countermax.mdp._replays._trajectories import Trajectories
-from countermax.mdp._results import NUMBERS, Context, Count, Ranking, Replay, answer_of, at, counted, signs
-from countermax.mdp._story import Meaning, Story
+from countermax.mdp._replays._trajectories import Groups, Trajectories, spared, spared_bounds
+from countermax.mdp._results import (
+    NUMBERS,
+    Context,
+    Count,
+    Fate,
+    Meaning,
+    Ranking,
+    Replay,
+    answer_of,
+    at,
+    counted,
+    signs,
+)
+from countermax.mdp._story import Story
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
 """Couplings by name, or a list of words and files, which name themselves."""
@@ -49,8 +62,8 @@ _DRAWN = {
     "coupled": "Where the policy leaves the action to chance, it is drawn with the noise that explains what was done.",
 }
 _RANGES = (
-    "'any coupling' is the range over all couplings that draw afresh at each step (adapted couplings){interval}. "
-    "'chance may persist' is the range if what is not recorded may also carry over from step to step{too}."
+    "'any coupling': the range over all couplings that draw afresh at each step (adapted couplings){interval}. 'chance "
+    "may persist': the range if what is not recorded may carry over from step to step{too}."
 )
 _LOWER_LIMITS = (
     "Lower limits are one-sided, by ordinary importance sampling, if no return is below {least}, the least that the "
@@ -187,16 +200,19 @@ class Cohort:
         The coupling, fixed or learned, by itself, by name or as a file, has an exact law; for others there is `sample`.
         """
         answering = self._model.law(coupling).answering
-        found = self._model.replayed(answering, path=path)
-        numbers, count = found._asdict(), len(self)
-        draws = self._draws if self._posterior is not None else None
-        asked, given = partial(_effect, coupling=answering), _with_totals(found.values - self._model.observed)
-        means, limits = (given, None) if draws is None else draws.summarise(self._setting, asked, given)
+        found, name, count = self._model.replayed(answering, path=path), name_of(answering), len(self)
+        numbers, draws = found._asdict(), self._draws if self._posterior is not None else None
+        asked = partial(_replayed, coupling=answering, groups=self._groups)
+        given = _with_totals(found.values - self._model.observed), spared([found.last], self._groups)
+        fates, means, limits = self._fates([name], given[1]), given[0], None
         if draws is not None:
+            drawn = draws.ask_parts(self._setting, asked, given)
+            means, limits = draws.posterior.summarise(given[0], drawn[0])
+            fates = self._fates([name], given[1], drawn[1])
             numbers["values"] = self._model.observed + means[:count]
             numbers |= {"interval": at(limits, slice(count)), "mean_interval": at(limits, count)}
         gains, losses = (Count(float(means[each]), at(limits, each)) for each in (count + 1, count + 2))
-        return self._replay(draws, coupling=name_of(answering), gains=gains, losses=losses, **numbers)
+        return self._replay(draws, coupling=name, fates=fates, gains=gains, losses=losses, **numbers)
 
     def sample(
         self, coupling: str | Path | AbstractSampler = "gumbel-max", *, num_samples: int, key: PRNGKeyArray
@@ -213,11 +229,13 @@ class Cohort:
         episode, share = np.repeat(np.arange(len(self)), num_samples), np.full(returns.size, 1 / num_samples)
         last = sparse.csr_array((share, (episode, states[..., -1].ravel())), (len(self), self.process.num_states))
         gains, losses = signs(returns.mean(axis=1) - self._model.observed).tolist()
+        name = name_of(rows.coupling)
         return self._replay(
             None,
+            coupling=name,
+            fates=self._fates([name], spared([last], self._groups)),
             gains=Count(gains),
             losses=Count(losses),
-            coupling=name_of(rows.coupling),
             values=returns.mean(axis=1),
             variances=returns.var(axis=1),
             last=last,
@@ -355,8 +373,10 @@ class Cohort:
         The first coupling is the one to sort by; by default there are Gumbel-max and inverse CDF.
         """
         chosen, count = self._couplings(couplings), len(self)
-        asked = partial(_effects, couplings=list(chosen.values()))
-        found = self._draws.summarise(self._setting, asked, asked(self._model), ranges=2)
+        asked = partial(_effects, couplings=list(chosen.values()), groups=self._groups)
+        given = asked(self._model)
+        drawn = self._draws.ask_parts(self._setting, asked, given)
+        found = self._draws.posterior.summarise(given[0], drawn[0], 2)
         each = answer_of(found, chosen, "effect", slice(count))
         assert each.persistent is not None
         return Ranking(
@@ -372,6 +392,7 @@ class Cohort:
             mean=answer_of(found, chosen, "effect", count),
             gains=answer_of(found, chosen, NUMBERS[0], count + 1),
             losses=answer_of(found, chosen, NUMBERS[1], count + 2),
+            fates=self._fates(chosen, given[1], drawn[1]),
         )
 
     def evaluate(
@@ -477,11 +498,40 @@ class Cohort:
             log, policy = (log.select(chosen), policy) if self._again is None else self._again(chosen)
         return log, importance_ratios(log, policy, self._behaviour)[:, : self.horizon]
 
+    @cached_property
+    def _groups(self) -> Groups:
+        """The episodes that came to each end, the worst first where ends have a score."""
+        ends, rewards = ends_of(self.process, self.log), self._meaning.rewards
+        order, seen = range(len(ends)) if rewards is None else np.argsort(rewards), self.log.lengths <= self.horizon
+        found = [(end, np.flatnonzero(seen & (self.log.last_states == end))) for end in ends[list(order)].tolist()]
+        return tuple((end, members) for end, members in found if len(members))
+
+    @cached_property
+    def _given_ranges(self) -> Floats:
+        return spared_bounds(self._model, self._groups)
+
+    @cached_property
+    def _drawn_ranges(self) -> Floats:
+        """The ranges of fates in all models that are drawn."""
+        return self._draws.ask(self._setting, partial(spared_bounds, groups=self._groups))
+
+    def _fates(self, couplings: Iterable[str], given: Floats, drawn: Floats | None = None) -> tuple[Fate, ...]:
+        """What would have become of those who came to each end, by coupling and over all of them."""
+        found: tuple[Floats, Interval | None] = np.concatenate([given, self._given_ranges]), None
+        names = self.process.state_names
+        if drawn is not None and len(drawn):
+            drawn = np.concatenate([drawn, self._drawn_ranges], axis=1)
+            found = self._draws.posterior.summarise(found[0], drawn, 2)
+        return tuple(
+            Fate(len(members), spoken("state", end, names), answer_of(found, couplings, "", place))
+            for place, (end, members) in enumerate(self._groups)
+        )
+
     def _replay(self, draws: PosteriorDraws | None, **found: Any) -> Replay:
         """What was found, beside what is known of the episodes."""
         course = self._model.plain_course
         return Replay(
-            context=self._context(draws),
+            context=self._context(draws, ranges=bool(self._groups)),
             episodes=self.log.names,
             observed=self._model.observed,
             steps=course.steps,
@@ -546,12 +596,7 @@ class Cohort:
     ) -> Context:
         """What is said beside an answer."""
         note = "" if draws is None else draws.posterior.note(self.process)
-        level = (
-            f"; in parentheses, its limits with {confidence(draws.posterior.attained)} confidence each, one-sided "
-            "(intervals of single couplings are two-sided, and may reach further)"
-            if draws and note
-            else ""
-        )
+        level = f"; in parentheses, {confidence(draws.posterior.attained)} limits, one-sided" if draws and note else ""
         left = self.policy[~self.process.absorbing]
         chance = told is None and bool(((left > 0) & (left < 1)).any())
         fixed = "Intervals take the states that were made as given; those of `evaluate` and `returns` do not."
@@ -563,11 +608,7 @@ class Cohort:
             *cautions.told_of_labels(self.log),
             *cautions.told_of_censoring(self._censored, len(self.log), carried_on=self._setting.censored == "model"),
             _DRAWN[self._actions] if chance else "",
-            _RANGES.format(
-                interval=level, too=", model uncertainty included; robust is what holds in both" if note else ""
-            )
-            if ranges
-            else "",
+            _RANGES.format(interval=level, too=", with these limits" if note else "") if ranges else "",
             note,
             *self._made,
             fixed if self._made and note else "",
@@ -579,7 +620,7 @@ class Cohort:
             self.horizon,
             self.discount,
             len(self.log),
-            "return" if self._meaning.rewards is None else "score",
+            self._meaning,
         )
 
 
@@ -637,17 +678,18 @@ def _bootstrap(num_resamples: int, level: float) -> str:
     )
 
 
-def _effect(model: Trajectories, coupling: AbstractCoupling) -> Floats:
-    """[episode, totals]: effects by one coupling."""
-    return _with_totals(model.values(coupling) - model.observed)
+def _replayed(model: Trajectories, coupling: AbstractCoupling, groups: Groups) -> tuple[Floats, Floats]:
+    """[episode, totals]: effects by one coupling; and fates."""
+    found = model.replayed(coupling)
+    return _with_totals(found.values - model.observed), spared([found.last], groups)
 
 
-def _effects(model: Trajectories, couplings: list[AbstractCoupling]) -> Floats:
-    """[couplings, two ranges; episode, totals]: over adapted couplings, and if chance may persist."""
-    ranges = *model.bounds(), *model.persistent_bounds()
-    found = _with_totals(np.stack([*(model.values(each) for each in couplings), *ranges]) - model.observed)
+def _effects(model: Trajectories, couplings: list[AbstractCoupling], groups: Groups) -> tuple[Floats, Floats]:
+    """[couplings, two ranges; episode, totals]: over adapted couplings, and if chance may persist; and fates."""
+    replays, ranges = [model.replayed(each) for each in couplings], (*model.bounds(), *model.persistent_bounds())
+    found = _with_totals(np.stack([*(each.values for each in replays), *ranges]) - model.observed)
     found[[-4, -3, -2, -1], -1] = found[[-3, -4, -1, -2], -1]  # the largest effects have the fewest losses
-    return found
+    return found, spared([each.last for each in replays], groups)
 
 
 def _with_totals(effects: Floats) -> Floats:

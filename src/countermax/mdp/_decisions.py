@@ -68,6 +68,8 @@ class Decisions(AbstractCohortResult):
     """What kind of coupling answered; bounds are over all of them."""
     action_names: tuple[str, ...]
     """All actions, in words."""
+    moments: tuple[str, ...]
+    """When each action was taken, in words."""
 
     def __len__(self) -> int:
         return len(self.decisions)
@@ -98,16 +100,17 @@ class Decisions(AbstractCohortResult):
         sure = "" if best.any_interval is None else ", with confidence in the model too"
         (least, most), robust = best.effect_bounds, sum(each.robust for each in self)
         done, instead = self.action_names[best.action], self.action_names[best.other_action]
+        meaning = self.context.meaning
         return (
-            f"By {self.coupling}, {instead} instead of {done} at step {best.step} would have added most: "
-            f"{best.effect:.3g}; over all couplings that draw afresh at each step, {least:.3g} to {most:.3g}. {robust} "
-            f"of {len(self)} decisions are robust: they would have helped under every coupling, even if chance "
-            f"persists across steps{sure}."
+            f"By {self.coupling}, {instead} instead of {done} at {self.moments[best.step]} would have helped most: it "
+            f"would have {meaning.gain(best.effect)}; over all couplings that draw afresh at each step, "
+            f"{meaning.between(least, most, gain=True)}. {robust} of {len(self)} decisions are robust: they would have "
+            f"helped under every coupling, even if chance persists across steps{sure}."
         )
 
     def plot(self, most: int = 20) -> "plotting.Figure":
         shown = drawn_effects({self.coupling: self}, self.decisions[: as_whole("most", most, least=1)])
-        label, kind = "what the other action would have added", "step and other action"
+        label, kind = self.context.meaning.added("the other action"), "step and other action"
         return plotting.draw_effects(shown, title=self.title, label=label, kind=kind)
 
     def __repr__(self) -> str:
@@ -115,7 +118,7 @@ class Decisions(AbstractCohortResult):
 
     def _sentences(self) -> tuple[str, ...]:
         rare = [
-            f"{self.action_names[each.other_action]} at step {each.step} ({each.visits})"
+            f"{self.action_names[each.other_action]} at {self.moments[each.step]} ({each.visits})"
             for each in self
             if each.visits is not None and each.visits < plotting.FEW_VISITS
         ]
@@ -146,7 +149,7 @@ def decision_rows(by_coupling: Mapping[str, Decisions]) -> tuple[Row, ...]:
     about, found = f"episode {first.episode}", list[Row]()
     others = {name: {(each.step, each.other_action): each for each in of} for name, of in by_coupling.items()}
     for each in first:
-        quantity = f"effect of {first.action_names[each.other_action]} at step {each.step}"
+        quantity = f"effect of {first.action_names[each.other_action]} at {first.moments[each.step]}"
         same = {name: decisions[each.step, each.other_action] for name, decisions in others.items()}
         effects = {name: decision.effect for name, decision in same.items()}
         intervals = {name: decision.interval for name, decision in same.items() if decision.interval is not None}
@@ -184,6 +187,7 @@ def decisions_of(
             observed=observed,
             coupling=couplings[name],
             action_names=tuple(spoken("action", each, mdp.action_names) for each in range(mdp.num_actions)),
+            moments=tuple(log.when(0, step) for step in range(len(untried))),
         )
         for name, decisions in found.items()
     }

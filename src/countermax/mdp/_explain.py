@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -54,11 +54,9 @@ def story_of(
     kinds, observed, earned = list(couplings.values()), float(model.observed[0]), earned_at(mdp, one, ends)
     possible = (-np.inf, np.inf) if earned is None else (min(0.0, earned.min()), max(0.0, earned.max()))
     asked = partial(_parts, couplings=kinds, marks=marks, scores=scores, possible=possible)
-    drawn, found, start = draws.ask(setting, partial(_numbers, asked), spread=False), [], 0
-    for given, ranges in zip(asked(model), (2, 2, 1), strict=True):
-        some = drawn[:, start : start + given.size].reshape(-1, *given.shape) if len(drawn) else drawn
-        found.append(draws.posterior.summarise(given, some, ranges))
-        start += given.size
+    given = asked(model)
+    answers = zip(given, draws.ask_parts(setting, asked, given, spread=False), (2, 2, 1), strict=True)
+    found = [draws.posterior.summarise(*each) for each in answers]
 
     def answer(place: int, quantity: str, was: float | None = None) -> Answer:
         """One column of the numbers."""
@@ -67,6 +65,8 @@ def story_of(
     paths = {name: each.path[0] for name, each in replays.items() if each.path is not None}
     length = min(int(one.lengths[0]), steps)
     states, actions = one.states[0, : length + 1], one.actions[0, :length]
+    open_ended = not mdp.ends[states[-1]]
+    carried_on = open_ended and steps > length
     first, followed = next(iter(paths.values())), dict(zip(paths, found[2][0], strict=False))
     kinds_by_name = {name: name_of(each) for name, each in couplings.items()}
     return Story(
@@ -75,17 +75,22 @@ def story_of(
         returns=answer(0, "return" if earned is None else "score", observed),
         standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in replays.items()},
         ends=tuple(
-            answer(place, f"P({spoken('state', int(end), mdp.state_names)})") for place, end in enumerate(ends, 1)
+            answer(
+                place,
+                f"P({spoken('state', int(end), mdp.state_names)})",
+                None if carried_on else float(states[-1] == end),
+            )
+            for place, end in enumerate(ends, 1)
         ),
         end_rewards=earned,
-        unfinished=answer(len(ends) + 1, "P(no end)"),
+        unfinished=answer(len(ends) + 1, "P(no end)", None if carried_on else float(open_ended)),
         features=plotting.Features(names, scores[states], followed, Bounds(*found[2][0][-2:]), one.step_name),
         care=_care(mdp, first, policy, actions),
         record=Record(
             tuple(spoken("state", state, mdp.state_names) for state in states.tolist()),
             tuple(spoken("action", action, mdp.action_names) for action in actions.tolist()),
             tuple(spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)),
-            bool(mdp.ends[states[-1]]),
+            not open_ended,
             tuple(np.flatnonzero(policy[states[:-1], actions] < 0.5).tolist()),
             _visits_behind(mdp, first, policy, one),
             bool(model.untried[0]),
@@ -140,7 +145,7 @@ def _parts(
     replays = [model.replayed(each, path=True) for each in couplings]
     answers = [np.append(each.values, each.last.toarray()[0] @ marks.T) for each in replays]
     ranges = np.array([*model.bounds(), *model.persistent_bounds()])
-    values = np.concatenate([answers, np.concatenate([ranges, model.final_bounds(marks)], axis=1)])
+    values = np.concatenate([answers, np.concatenate([ranges, model.final_bounds(marks)[:, 0]], axis=1)])
     least, most = possible
     values[:, 0] = values[:, 0].clip(least, most)
     effects, earned = model.effects_of_actions(couplings), float(model.observed[0])
@@ -151,11 +156,6 @@ def _parts(
             [*(each.path[0] @ scores for each in replays if each.path is not None), *model.feature_bounds(scores)]
         ),
     )
-
-
-def _numbers(parts: Callable[[Trajectories], tuple[Floats, ...]], model: Trajectories) -> Floats:
-    """All parts of one posterior draw, in one row."""
-    return np.concatenate([each.ravel() for each in parts(model)])
 
 
 def earned_at(mdp: FiniteMDP, log: EpisodeLog, ends: Ints) -> Float[np.ndarray, " e"] | None:

@@ -27,6 +27,10 @@ LOG_RULE = (
     f"the log must have the columns {', '.join(LOG_COLUMNS)} (or `columns` must say what they are called; time may "
     "stand for step, outcome for next_state, and `score` for reward)"
 )
+NO_REWARD = (
+    "no column `reward`: give `score`, e.g. score={'alive': 1, 'dead': 0} (on the command line `--score "
+    "alive=1,dead=0`)"
+)
 POLICY_RULE = "the policy must have the columns state, action and, unless it is certain, probability"
 
 _MOST_EXACT = 2**53  # whole numbers beyond this are not all different in double precision
@@ -174,6 +178,8 @@ def require_columns(
 ) -> None:
     """Refuses a table that lacks one of the columns, or has one twice."""
     missing = [column for column in needed if column not in names]
+    if missing == ["reward"]:
+        raise InputError(f"{NO_REWARD}; the columns are {listed(names)}{hint}")
     if missing:
         raise InputError(f"{rule}, but lacks {', '.join(missing)}; it has {listed(names) or 'no columns'}{hint}")
     for column in (*needed, *optional):

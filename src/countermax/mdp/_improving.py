@@ -103,7 +103,7 @@ class ChangedEpisodes:
     def best(self) -> tuple[Float[np.ndarray, "n k"], Int[np.ndarray, "n t s k"]]:
         """The values of the best plans and the plans, for every number of changes; by the aim of `changes`."""
         if self.changes.plan == "fixed":
-            return self._best_sequences()[:2]
+            return self._best_sequences()
         if self.changes.aim == "coupling":
             return self._backwards(self._by_coupling, sign=1)
         return self._backwards(self._over(self.changes.aim, -1), sign=-1)
@@ -147,7 +147,7 @@ class ChangedEpisodes:
         values = np.zeros(parting.shape)
 
         def one(batch: Ints, ends: Floats, rows: Ints) -> None:
-            replayed, episodes, room = self._parts(chains, _loops.ANY, batch, rows)
+            replayed, episodes, room = self._arguments(chains, _loops.ANY, batch, rows)
             spread = _loops.Spread(
                 float(grid.points[0]), grid.step, end_mass, end_limit, np.zeros(shape), np.zeros((*shape[:3], 2))
             )
@@ -179,7 +179,7 @@ class ChangedEpisodes:
         found = np.zeros((len(course), layers))
 
         def one(batch: Ints, ends: Floats, rows: Ints) -> None:
-            replayed, episodes, room = self._parts(chains, kind, batch, rows)
+            replayed, episodes, room = self._arguments(chains, kind, batch, rows)
             here, spare = np.zeros((2, self.mdp.num_states, layers, layers)), self._spare(room, layers)
             some, asked = np.zeros((len(batch), layers)), plan[episodes.order]
             _loops.change_forwards(
@@ -199,7 +199,7 @@ class ChangedEpisodes:
         """The first episode, row by row."""
         course, chains, kind, given = self._by_coupling
         nobody = np.zeros(1, np.int64)
-        replayed, _, room = self._parts(chains, kind, nobody, nobody)
+        replayed, _, room = self._arguments(chains, kind, nobody, nobody)
         return OneEpisode(course, replayed, room, self.rules, given)
 
     def plan_of(self, told: Sequence[ToldSequence]) -> Int[np.ndarray, "1 t s k"]:
@@ -210,11 +210,10 @@ class ChangedEpisodes:
                 plan[0, step, self.rules.may[:, action], changes] = action
         return plan
 
-    def _best_sequences(self) -> tuple[Floats, Any, list[tuple[ToldSequence, ...]]]:
+    def _best_sequences(self) -> tuple[Floats, Any]:
         """The same for every episode, one after the other."""
         count = len(self.course)
         values, plan = np.zeros((count, self.num_layers)), self._no_plan(count)
-        every = list[tuple[ToldSequence, ...]]()
         for episode in range(count):
             alone = self if count == 1 else self._alone(episode)
             told = alone.sequences()
@@ -223,8 +222,7 @@ class ChangedEpisodes:
             values[episode] = [each.value for each in told]
             plan[episode, : own.shape[1], :, : own.shape[3]] = own[0]
             plan[episode, : own.shape[1], :, own.shape[3] :] = own[0, :, :, -1:]
-            every.append(told)
-        return values, plan, every
+        return values, plan
 
     def _alone(self, episode: int) -> "ChangedEpisodes":
         one = replace(self.setting, log=self.setting.log.select([episode]))
@@ -245,10 +243,10 @@ class ChangedEpisodes:
             course = replace(course, gains=gains, spreads=None)
         return course, CompiledChains(course, None), _KINDS[family], np.zeros((0, 0))
 
-    def _parts(
+    def _arguments(
         self, chains: CompiledChains, kind: int, batch: Ints, rows: Ints
     ) -> tuple[_loops.Replayed, _loops.Episodes, _loops.Room]:
-        replayed, episodes, room = chains.parts(batch, rows)
+        replayed, episodes, room = chains.arguments(batch, rows)
         return replayed._replace(kind=kind, needed=self._needed), episodes, room
 
     def _spare(self, room: _loops.Room, layers: int = 0) -> _loops.LayerRoom:
@@ -281,7 +279,7 @@ class ChangedEpisodes:
         made = self._no_plan(len(course)) if plan is None else plan
 
         def one(batch: Ints, ends: Floats, rows: Ints) -> None:
-            replayed, episodes, room = self._parts(chains, kind, batch, rows)
+            replayed, episodes, room = self._arguments(chains, kind, batch, rows)
             times = int(course.seen[batch].max()) + 1
             shape = (times, self.mdp.num_states, self.num_layers)
             stack, used, choice = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int16)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_UNITS = "seconds", "minutes", "hours", "days", "weeks", "months", "years", "shifts", "visits", "steps"
+
+
 class Steps(NamedTuple):
     """Every step of every episode, one after the other."""
 
@@ -37,14 +40,42 @@ class Times(NamedTuple):
     unit: str
     """For instance `day`."""
     values: Floats
+    spacing: float | None = None
+    """Time from one step to the next, where it is always the same."""
 
 
 def clock_of(frame: "pd.DataFrame", called: Mapping[str, str], times: Floats | None) -> dict[str, Any]:
     """What steps and times are called; steps that count from 1 only give times, for positions count from 0."""
     told, from_one = clock(frame), numbers(frame, "step").min() == 1
     words = {"time": called.get("time", "time"), "step": called.get("step", "numbered")}
-    name = "step" if from_one else called.get("step", "step")
-    return {"step_name": name, "times": None if times is None else Times(words[told], times)}
+    name = "step" if from_one else _singular(called.get("step", "step"))
+    if times is None:
+        return {"step_name": name, "times": None}
+    unit, first, spacing = _singular(words[told]), *_evenly(frame["episode"], numbers(frame, told))
+    if (first, spacing, name) == (0, 1, "step"):  # such times are numbers of steps
+        return {"step_name": unit, "times": None}
+    return {"step_name": name, "times": Times(unit, times, spacing)}
+
+
+def _evenly(episodes: "pd.Series", times: Floats) -> tuple[float | None, float | None]:
+    """When all episodes begin, and the time from one step to the next; None for what differs."""
+    by = import_pandas().Series(times, index=episodes.index).groupby(episodes, sort=False)
+    steps = by.apply(lambda some: np.diff(np.sort(some))).to_list()
+    firsts, gaps = np.unique(by.min()), np.unique(np.round(np.concatenate(steps), 9))
+    return (*(float(each[0]) if len(each) == 1 else None for each in (firsts, gaps)),)  # type: ignore[return-value]
+
+
+def _singular(unit: str) -> str:
+    return unit[:-1] if unit.lower() in _UNITS else unit
+
+
+def moment(step: int, name: str, times: Times | None) -> str:
+    """A step of one episode in words: `step 3`, or `hour 12`, or `step 3 (hour 10.5)` where times have no rule."""
+    if times is None or (step >= len(times.values) and times.spacing is None):
+        return f"{name} {step}"
+    if times.spacing is None or name != "step":
+        return f"{name} {step}" + (f" ({times.unit} {times.values[step]:g})" if step < len(times.values) else "")
+    return f"{times.unit} {times.values[0] + step * times.spacing:g}"
 
 
 @final
@@ -92,9 +123,8 @@ class EpisodeLog:
 
     def when(self, episode: int, step: int) -> str:
         """A step of the episode at a position, in words: its number and, where that is known, its time."""
-        times = self.times if step < self.lengths[episode] else None
-        time = "" if times is None else f" ({times.unit} {times.values[episode, step]:g})"
-        return f"{self.step_name} {step}{time}"
+        times = self.times and self.times._replace(values=self.times.values[episode, : self.lengths[episode]])
+        return moment(step, self.step_name, times)
 
     @classmethod
     def from_frame(

@@ -39,7 +39,7 @@ def arranged_rows(
     if frame.empty:
         raise InputError("the steps must hold at least one row, got none")
     if "reward" not in names and not scored:
-        raise InputError("`score` must say what each final outcome counts, where there is no column reward")
+        raise InputError(frames.NO_REWARD)
     numbers = frames.numbers(frame, by)
     episode, _ = coded(frame["episode"])
     frames.refuse(frame, "episode", episode < 0, "must name an episode")

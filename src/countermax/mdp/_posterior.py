@@ -1,6 +1,6 @@
 """Model uncertainty: the posterior of a transition model given its counts, and questions put to draws from it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, final
@@ -27,13 +27,7 @@ NO_CONFOUNDING = (
 )
 """What every answer from a log assumes."""
 
-_PRIORS = {
-    "pooled": (
-        "Dirichlet prior for each row over some of all states that were reached, and over where its state led under "
-        "other actions; how many, and how strong, is fitted by hierarchical Bayes"
-    ),
-    "seen": "Dirichlet draws from the counts alone, so nothing unseen can happen",
-}
+_PRIORS = "pooled", "seen"
 _MOST_KEPT = 2**28  # bytes of drawn models
 
 
@@ -107,9 +101,8 @@ class Posterior:
         if mdp.counts is None or not self.num_draws:
             return ""
         return (
-            f"Model uncertainty: {self.num_draws} transition models drawn from the posterior given your counts; each "
-            f"interval holds {confidence(self.attained)} of them, each limit of a range as many on its one side, and "
-            f"values are their means ({_PRIORS[self.prior]})."
+            f"Model uncertainty: {self.num_draws} transition models drawn from the posterior given your counts (prior "
+            f'"{self.prior}"); values are means over them, and intervals hold {confidence(self.attained)} of them.'
         )
 
 
@@ -120,6 +113,7 @@ def attained(level: float, count: int) -> float:
 
 Question: TypeAlias = Callable[[Trajectories], Floats]
 """What is asked of the episodes in one process."""
+Questions: TypeAlias = Callable[[Trajectories], Sequence[Floats]]
 
 
 class PosteriorDraws:
@@ -136,6 +130,16 @@ class PosteriorDraws:
     ) -> tuple[Floats, Interval | None]:
         """What all models answer, beside the estimate's own answer, `given`; `ranges` as of `Posterior.summarise`."""
         return self.posterior.summarise(given, self.ask(setting, question, spread=spread), ranges)
+
+    def ask_parts(
+        self, setting: Setting, question: Questions, given: Sequence[Floats], *, spread: bool = True
+    ) -> list[Floats]:
+        """Several arrays of numbers, asked for at once: what all models answer, beside the estimate's own answers."""
+        drawn = self.ask(setting, partial(_in_a_row, question), spread=spread)
+        if not len(drawn):
+            return [drawn] * len(given)
+        parts = np.split(drawn, np.cumsum([each.size for each in given])[:-1], axis=1)
+        return [part.reshape(len(drawn), *each.shape) for part, each in zip(parts, given, strict=True)]
 
     def ask(self, setting: Setting, question: Question, *, spread: bool = True) -> Float[np.ndarray, "r ..."]:
         """One question put to every model; where draws are spread, other processes must be able to import it."""
@@ -164,6 +168,10 @@ class PosteriorDraws:
                 if len(self._kept) == number and 4 * (number + 1) * model.probs.nbytes <= _MOST_KEPT:
                     self._kept.append(model)
                 yield model
+
+
+def _in_a_row(question: Questions, model: Trajectories) -> Floats:
+    return np.concatenate([each.ravel() for each in question(model)])
 
 
 def _asked(setting: Setting, question: Question, process: FiniteMDP) -> Floats:

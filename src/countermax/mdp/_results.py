@@ -1,6 +1,6 @@
 """What every answer about a cohort says beside its numbers, and the answers by episode."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, final
 
@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
 from countermax import _plotting as plotting
-from countermax._core.results import AbstractResult, Row
+from countermax._core.results import AbstractResult, Row, Table, tables_of
 from countermax._core.words import confidence, number, span
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
@@ -23,6 +23,77 @@ SMALL = 1e-9
 """An effect below this is rounding."""
 
 
+class Meaning(NamedTuple):
+    """What the return stands for."""
+
+    ends: tuple[str, ...]
+    rewards: Float[np.ndarray, " e"] | None
+    """What each end earns, where nothing else earns anything."""
+    discount: float
+
+    def scale(self) -> str:
+        """What each end counts: `death -1, discharge 1`; empty where the return is a sum like any other."""
+        if self.rewards is None:
+            return ""
+        return ", ".join(f"{end} {reward:g}" for end, reward in zip(self.ends, self.rewards, strict=True))
+
+    def told(self) -> str:
+        """The same as a sentence."""
+        if self.rewards is None:
+            return ""
+        later = "" if self.discount == 1 else f", discounted by {self.discount:g} for each step"
+        so = f"; so it is the {self.drawn}" if self.drawn != "score" else ""
+        return f"The score counts nothing but how it ends: {self.scale()}, anything else 0{later}{so}."
+
+    def added(self, what: str) -> str:
+        """What a picture of effects shows: `what the other policy would have added to the score (home 1, dead -1)`."""
+        scale = self.scale() if self.drawn == "score" else ""
+        return f"what {what} would have added to the {self.drawn}" + (f" ({scale})" if scale else "")
+
+    @property
+    def only(self) -> int | None:
+        """The one end that counts; then a return is its chance."""
+        counting = [] if self.rewards is None or self.discount != 1 else np.flatnonzero(self.rewards).tolist()
+        return counting[0] if len(counting) == 1 else None
+
+    @property
+    def measure(self) -> str:
+        """What is added to: `total reward`, `score` where ends alone count, or `chance of survival`."""
+        if self.only is None:
+            return "total reward" if self.rewards is None else "score"
+        return f"chance of {self.ends[self.only]}"
+
+    @property
+    def drawn(self) -> str:
+        """What pictures of returns show: a chance only where an end counts just 1."""
+        return self.measure if self._worth == 1 else "score"
+
+    def gain(self, effect: float) -> str:
+        """What a decision would have done: `raised the chance of survival by 12 percentage points`."""
+        if self.only is None:
+            return f"added {effect:.3g} to the {self.measure}"
+        points = 100 * effect / self._worth
+        told = f"{abs(points):.0f} percentage point{'' if round(abs(points)) == 1 else 's'}"
+        if abs(points) < 0.5:
+            told = "less than one percentage point"
+        return f"{'raised' if points > 0 else 'lowered'} the {self.measure} by {told}"
+
+    def between(self, lower: float, upper: float, *, gain: bool = False) -> str:
+        """A range of returns, or of gains in them."""
+        if self.only is None:
+            return _joined(f"{lower:z.3g}", f"{upper:z.3g}")
+        low, high = sorted(100 * each / self._worth for each in (lower, upper))
+        return _joined(f"{low:z.0f}", f"{high:z.0f}") + (" points" if gain else " %")
+
+    @property
+    def _worth(self) -> float:
+        return 1.0 if self.only is None or self.rewards is None else float(self.rewards[self.only])
+
+
+def _joined(lower: str, upper: str) -> str:
+    return lower if lower == upper else f"{lower} to {upper}"
+
+
 class Context(NamedTuple):
     """What is said beside the numbers of an answer."""
 
@@ -32,8 +103,7 @@ class Context(NamedTuple):
     horizon: int
     discount: float
     num_episodes: int
-    measure: str
-    """What is added up: `return`, or `score` where nothing but ends counts."""
+    meaning: Meaning
 
 
 class AbstractCohortResult(AbstractResult):
@@ -62,6 +132,11 @@ class AbstractCohortResult(AbstractResult):
     def discount(self) -> float:
         """Discount factor for each step."""
         return self.context.discount
+
+    @property
+    def measure(self) -> str:
+        """What is added up: `return`, or `score` where nothing but ends counts."""
+        return "return" if self.context.meaning.rewards is None else "score"
 
     def _sentences(self) -> tuple[str, ...]:
         """What is told before the notes of the context."""
@@ -114,6 +189,21 @@ class Answer(NamedTuple):
             at(self.any_interval, place),
             at(self.persistent, place),
         )
+
+    def taken_from(self, total: int) -> "Answer":
+        """What is left of a total."""
+        return self._replace(
+            values={name: total - each for name, each in self.values.items()},
+            bounds=_left(total, self.bounds),
+            intervals={name: _left(total, each) for name, each in self.intervals.items()},
+            any_interval=_left(total, self.any_interval),
+            persistent=_left(total, self.persistent),
+        )
+
+
+def _left(total: int, limits: Limits) -> Limits:
+    found: Any = limits
+    return found and found._replace(lower=total - found.upper, upper=total - found.lower)
 
 
 def answer_of(
@@ -184,6 +274,43 @@ class Count(NamedTuple):
         return f" ({confidence(level)} interval {np.floor(lower):.0f} to {np.ceil(upper):.0f})"
 
 
+class Fate(NamedTuple):
+    """Of the episodes that came to one end, how many would not have come to it."""
+
+    size: int
+    end: str
+    spared: Answer
+
+    def rows(self) -> Iterator[Row]:
+        """How many would not have ended there, and how many would have."""
+        about, others = f"of {self.size} that ended at {self.end}", self.spared.taken_from(self.size)
+        yield from self.spared._replace(quantity="number that would not have").rows(about)
+        yield from others._replace(quantity="number that would have").rows(about)
+
+    def told(self) -> str:
+        """`of 33 that ended at dead, 25 (95 % interval 20 to 29) would not have, by any coupling 3 to 33`."""
+        (name, value), (least, most) = next(iter(self.spared.values.items())), self.spared.bounds
+        count, limits = Count(value, self.spared.intervals.get(name)), f"{np.floor(least):.0f} to {np.ceil(most):.0f}"
+        return f"of {self.size} that ended at {self.end}, {count.told()} would not have, by any coupling {limits}"
+
+
+def told_of_fates(fates: Sequence[Fate], coupling: str, meaning: Meaning) -> str:
+    """What would have become of those who came to the worst end, and to the best one, where ends have a score."""
+    some = [] if meaning.rewards is None else [each.told() for each in (*fates[:1], *fates[1:][-1:])]
+    return f"By {coupling}, {'; '.join(some)}.\n" if some else ""
+
+
+def _without_gaps(rows: Iterable[Row]) -> list[Table]:
+    """Tables whose columns hold something in every line: those with other columns are tables of their own."""
+    lines = dict[tuple[str, str], list[Row]]()
+    for each in rows:
+        lines.setdefault((each.about, each.quantity), []).append(each)
+    tables = dict[frozenset[str], list[Row]]()
+    for some in lines.values():
+        tables.setdefault(frozenset(each.coupling for each in some), []).extend(some)
+    return [table for some in tables.values() for table in tables_of(some)]
+
+
 def signs(effects: Floats) -> Floats:
     """[..., 2]: how many of the last axis are gains, and how many losses."""
     return np.stack([(sign * effects > SMALL).sum(axis=-1) for sign in (1, -1)], axis=-1).astype(np.float64)
@@ -223,6 +350,8 @@ class Replay(AbstractCohortResult):
     gains: Count
     """How many would have gained: the posterior mean, if there is one."""
     losses: Count
+    fates: tuple[Fate, ...] = ()
+    """What would have become of those who came to each end, the worst first where ends have a score."""
     states: Int[np.ndarray, "n samples times"] | None = None
     """Drawn trajectories, where they were asked for; after the end of one its last state is repeated."""
     actions: Int[np.ndarray, "n samples t"] | None = None
@@ -248,8 +377,9 @@ class Replay(AbstractCohortResult):
     def rows(self) -> tuple[Row, ...]:
         mean, coupling = f"mean of {counted(len(self.values), 'episode')}", self.coupling
         found = [
-            Row(self.context.measure, mean, OBSERVED, float(self.observed.mean())),
-            Row(self.context.measure, mean, coupling, self.mean),
+            *(row for each in self.fates for row in each.rows()),
+            Row(self.measure, mean, OBSERVED, float(self.observed.mean())),
+            Row(self.measure, mean, coupling, self.mean),
             self._effect_row(mean, self.effects.mean(), self.mean_interval),
             *(
                 Row(what, f"of {counted(len(self.values), 'episode')}", coupling, each, None, None, *ends(limits))
@@ -260,8 +390,8 @@ class Replay(AbstractCohortResult):
         for place, (name, earned, value) in enumerate(numbers):
             about = f"episode {name}"
             found += [
-                Row(self.context.measure, about, OBSERVED, earned),
-                Row(self.context.measure, about, coupling, value),
+                Row(self.measure, about, OBSERVED, earned),
+                Row(self.measure, about, coupling, value),
                 self._effect_row(about, value - earned, at(self.interval, place)),
             ]
         return tuple(found)
@@ -269,10 +399,23 @@ class Replay(AbstractCohortResult):
     def _effect_row(self, about: str, effect: float, interval: Interval | None) -> Row:
         return Row("effect", about, self.coupling, float(effect), None, None, *ends(interval))
 
+    def tables(self) -> list[Table]:
+        """Counts, then values and effects side by side."""
+        named = self.context.meaning.drawn
+        found = [
+            each._replace(quantity=named, coupling="effect" if each.quantity == "effect" else each.coupling)
+            if each.quantity in ("effect", self.measure)
+            else each
+            for each in self.rows
+        ]
+        return _without_gaps(found)
+
     def summary(self) -> str:
+        meaning = self.context.meaning
         return self._warned() + (
-            f"The mean {self.context.measure} of these episodes was {number(self.observed.mean())}; by {self.coupling} "
-            f"it would have been {number(self.mean)} under the other policy. {self.gains.told()} of "
+            f"{told_of_fates(self.fates, self.coupling, meaning)}"
+            f"The mean {meaning.drawn} of these episodes was {number(self.observed.mean())}; by {self.coupling} it "
+            f"would have been {number(self.mean)} under the other policy. {self.gains.told()} of "
             f"{len(self.values)} would have gained, {self.losses.told()} would have lost. Other couplings may say "
             "otherwise: `bounds()` gives the range over all of them."
         )
@@ -281,7 +424,7 @@ class Replay(AbstractCohortResult):
         title = f"{self.title}: what it would have added"
         deviations = np.sqrt(self.variances)
         return plotting.draw_waterfall(
-            self.effects, deviations, title=title, label=f"effect on the {self.context.measure}"
+            self.effects, deviations, title=title, label=f"effect on the {self.context.meaning.drawn}"
         )
 
     def __repr__(self) -> str:
@@ -320,6 +463,8 @@ class Ranking(AbstractCohortResult):
     gains: Answer
     """How many episodes would have gained; the range over couplings is from those that gain under all to under any."""
     losses: Answer
+    fates: tuple[Fate, ...] = ()
+    """What would have become of those who came to each end, the worst first where ends have a score."""
 
     @property
     def title(self) -> str:
@@ -345,17 +490,30 @@ class Ranking(AbstractCohortResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        all_of_them, earned = counted(len(self.episodes), "episode"), list[Row]()
-        found = list(self.mean.rows(f"mean of {all_of_them}"))
+        all_of_them = counted(len(self.episodes), "episode")
+        mean = f"mean of {all_of_them}"
+        found = [row for each in self.fates for row in each.rows()]
+        found += [Row(self.measure, mean, OBSERVED, float(self.observed.mean())), *self.mean.rows(mean)]
         for each in (self.gains, self.losses):
             found += each.rows(f"of {all_of_them}")
         known = self.effects, self.bounds, self.intervals, self.any_interval, self.persistent
         answers = Answer("effect", None, *known)
         for place in self.order.tolist():
             about = f"episode {self.episodes[place]}"
-            found += answers.at(place).rows(about)
-            earned.append(Row(self.context.measure, about, OBSERVED, float(self.observed[place])))
-        return (*found, *earned)
+            found += [Row(self.measure, about, OBSERVED, float(self.observed[place])), *answers.at(place).rows(about)]
+        return tuple(found)
+
+    def tables(self) -> list[Table]:
+        """Counts, then effects beside what was observed."""
+        named = self.context.meaning.drawn
+        earned = {OBSERVED: f"{named} {OBSERVED}"}
+        found = [
+            each._replace(quantity=f"effect on the {named}", coupling=earned.get(each.coupling, each.coupling))
+            if each.quantity in ("effect", self.measure)
+            else each
+            for each in self.rows
+        ]
+        return _without_gaps(found)
 
     def summary(self) -> str:
         name, first = next(iter(self.effects.items()))
@@ -364,12 +522,14 @@ class Ranking(AbstractCohortResult):
         if self.any_interval is not None:
             sure = f"with {confidence(self.any_interval.level)} confidence in the model"
         worse = int(((widest(self.bounds, self.any_interval).upper < -SMALL) & ~self.untried).sum())
+        meaning = self.context.meaning
         return self._warned() + (
+            f"{told_of_fates(self.fates, name, meaning)}"
             f"Every coupling that draws afresh at each step agrees on the gain of {int(self.agreed.sum())} of "
             f"{counted(len(first), 'episode')} and on the loss of {worse}, {sure}. Robust, because it holds even if "
             f"chance persists across steps, is the gain of {int(self.robust.sum())}.\n"
             f"With {name} assumed: {gained.told()} would have gained and {lost.told()} would have lost"
-            f"{_sizes('gains', first[first > SMALL])}{_sizes('losses', -first[first < -SMALL])}.\n"
+            f"{_sizes(f'gains in {meaning.drawn}', first[first > SMALL])}{_sizes('losses', -first[first < -SMALL])}.\n"
             f"The mean effect is then {number(self.mean.values[name])}{_limits(self.mean, name)}."
         )
 
@@ -382,7 +542,7 @@ class Ranking(AbstractCohortResult):
             at(self.any_interval, first),
         )
         title = f"The {len(first)} of {len(self.episodes)} episodes that would have gained most"
-        return plotting.draw_effects(shown, title=title, label="what the other policy would have added")
+        return plotting.draw_effects(shown, title=title, label=self.context.meaning.added("the other policy"))
 
     def __repr__(self) -> str:
         return f"Ranking({self.summary()})"

@@ -10,12 +10,12 @@ from jaxtyping import Float
 from countermax import _plotting as plotting
 from countermax._core import page
 from countermax._core.results import Row, Table, tables_of
-from countermax._core.words import confidence, percent, percents
+from countermax._core.words import confidence, percent, percents, span
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.mdp._decisions import Decision, Decisions, decision_rows, drawn_effects
-from countermax.mdp._log import Times
-from countermax.mdp._results import SMALL, AbstractCohortResult, Answer, Context, counted
+from countermax.mdp._log import Times, moment
+from countermax.mdp._results import SMALL, AbstractCohortResult, Answer, Context, Meaning, counted
 
 FEW_VISITS = plotting.FEW_VISITS
 COUPLING, MODEL = "the coupling", "the estimated model"
@@ -106,67 +106,6 @@ class Told(NamedTuple):
     """What would change the answer."""
 
 
-class Meaning(NamedTuple):
-    """What the return stands for."""
-
-    ends: tuple[str, ...]
-    rewards: Float[np.ndarray, " e"] | None
-    """What each end earns, where nothing else earns anything."""
-    discount: float
-
-    def scale(self) -> str:
-        """What each end counts: `death -1, discharge 1`; empty where the return is a sum like any other."""
-        if self.rewards is None:
-            return ""
-        return ", ".join(f"{end} {reward:g}" for end, reward in zip(self.ends, self.rewards, strict=True))
-
-    def told(self) -> str:
-        """The same as a sentence."""
-        if self.rewards is None:
-            return ""
-        later = "" if self.discount == 1 else f", discounted by {self.discount:g} for each step"
-        return f"The score counts nothing but how it ends: {self.scale()}, anything else 0{later}."
-
-    @property
-    def only(self) -> int | None:
-        """The one end that counts; then a return is its chance."""
-        counting = [] if self.rewards is None or self.discount != 1 else np.flatnonzero(self.rewards).tolist()
-        return counting[0] if len(counting) == 1 else None
-
-    @property
-    def measure(self) -> str:
-        """What is added to: `total reward`, `score` where ends alone count, or `chance of survival`."""
-        if self.only is None:
-            return "total reward" if self.rewards is None else "score"
-        return f"chance of {self.ends[self.only]}"
-
-    @property
-    def drawn(self) -> str:
-        """What pictures of returns show: a chance only where an end counts just 1."""
-        return self.measure if self._worth == 1 else "score"
-
-    def gain(self, effect: float) -> str:
-        """What a decision would have done: `raised the chance of survival by 12 percentage points`."""
-        if self.only is None:
-            return f"added {effect:.3g} to the {self.measure}"
-        points = 100 * effect / self._worth
-        told = f"{abs(points):.0f} percentage point{'' if round(abs(points)) == 1 else 's'}"
-        if abs(points) < 0.5:
-            told = "less than one percentage point"
-        return f"{'raised' if points > 0 else 'lowered'} the {self.measure} by {told}"
-
-    def between(self, lower: float, upper: float, *, gain: bool = False) -> str:
-        """A range of returns, or of gains in them."""
-        if self.only is None:
-            return _range(f"{lower:z.3g}", f"{upper:z.3g}")
-        low, high = sorted(100 * each / self._worth for each in (lower, upper))
-        return _range(f"{low:z.0f}", f"{high:z.0f}") + (" points" if gain else " %")
-
-    @property
-    def _worth(self) -> float:
-        return 1.0 if self.only is None or self.rewards is None else float(self.rewards[self.only])
-
-
 class Record(NamedTuple):
     """What was logged of the episode, in words, and what the other policy's steps rest on."""
 
@@ -188,9 +127,18 @@ class Record(NamedTuple):
     """When each action was taken, where that is known."""
 
     def when(self, step: int) -> str:
-        """`step 1`, with its time where that is known: `step 1 (day 1.5)`."""
-        time = "" if self.times is None else f" ({self.times.unit} {self.times.values[step]:g})"
-        return f"{self.step_name} {step}{time}"
+        """`step 1`, or its time where that is known."""
+        return moment(step, self.step_name, self.times)
+
+    def when_all(self, steps: Sequence[int]) -> str:
+        """`steps 0 to 2, 5`, or their times where these follow a rule: `hours 0, 4, 20`."""
+        times = None if self.step_name != "step" else self.times
+        if times is None or times.spacing is None:
+            return steps_in_words(steps, self.step_name)
+        known = [times.values[0] + step * times.spacing for step in steps]
+        if times.spacing == 1 and all(each == int(each) for each in known):
+            return steps_in_words([int(each) for each in known], times.unit)
+        return f"{times.unit}{'' if len(known) == 1 else 's'} {', '.join(f'{each:g}' for each in known)}"
 
     @property
     def dated(self) -> tuple[str, ...]:
@@ -251,10 +199,10 @@ class Story(AbstractCohortResult):
         return self._warned() + "\n".join(told)
 
     def tables(self) -> list[Table]:
-        """Without what is followed over time, which the picture shows."""
-        times = range(self.num_steps + 1)
-        followed = {f"{name} at time {time}" for name in self.features.names for time in times}
-        return tables_of([each for each in self.rows if each.quantity not in followed])
+        """Where it ends, then single decisions; without what is followed over time, which the picture shows."""
+        earned = self.returns._replace(quantity=self.meaning.drawn)
+        found = [row for each in (earned, *self.ends, self.unfinished) for row in each.rows(f"episode {self.episode}")]
+        return tables_of(found) + tables_of(decision_rows(self.decisions_by_coupling) if self.decisions else ())
 
     @property
     def told(self) -> Told:
@@ -329,13 +277,12 @@ class Story(AbstractCohortResult):
             best.setdefault(each.step, each)
         chosen = sorted(list(best.values())[:_MOST_STEPS], key=lambda each: each.step)
         left = "" if len(chosen) == len(best) else f" ({len(chosen)} of {len(best)} steps)"
-        scale = self.meaning.scale()
         was = [f"(was: {self.record.action_names[each.action]})" for each in chosen]
         shown = drawn_effects(self.decisions_by_coupling, chosen)
         return plotting.draw_effects(
             shown._replace(below=was, visits=[each.visits for each in chosen]),
             title=f"Episode {self.episode}: the best other decision at each step, the rest as it was{left}",
-            label=f"what it would have added to the {self.meaning.drawn}" + (f" ({scale})" if scale else ""),
+            label=self.meaning.added("it"),
             kind=f"{self.record.step_name}: best other decision",
         )
 
@@ -364,24 +311,24 @@ class Story(AbstractCohortResult):
             ],
         }
 
-    def _more_blocks(self) -> Sequence[page.Block]:
+    def _more_elements(self) -> Sequence[page.Element]:
         told = self.told
-        blocks: list[page.Block] = [page.paragraph(_OVER_TIME, note=True)]
+        elements: list[page.Element] = [page.paragraph(_OVER_TIME, note=True)]
         headings = "What happened", "What would have happened", "How sure that is"
         for heading, sentences in zip(headings, told[:3], strict=True):
-            blocks += [page.heading(heading), *map(page.paragraph, sentences)]
+            elements += [page.heading(heading), *map(page.paragraph, sentences)]
         if self.decisions:
             picture = plotting.picture(self.plot_decisions())
-            blocks.append(page.picture(picture, "what single decisions would have added"))
-            blocks.append(page.paragraph(_GAINS, note=True))
-        blocks.append(page.box("What would change this answer", told.changes))
+            elements.append(page.picture(picture, "what single decisions would have added"))
+            elements.append(page.paragraph(_GAINS, note=True))
+        elements.append(page.box("What would change this answer", told.changes))
         effects = [f"effect, {name}" for name in self.decisions_by_coupling]
         headers = ("when", "done", "instead", *effects, "lower", "upper", "interval", "visits", "how sure")
-        blocks += [
+        elements += [
             page.heading("One decision changed, the rest as it was"),
             page.grid(headers, [self._decision_line(each) for each in self.decisions.decisions[:_MOST_DECISIONS]]),
         ]
-        return blocks
+        return elements
 
     def _effects_of(self, each: Decision) -> dict[str, float]:
         """What one decision would have added, by coupling."""
@@ -397,7 +344,7 @@ class Story(AbstractCohortResult):
             self.record.action_names[each.other_action],
             *self._effects_of(each).values(),
             *each.effect_bounds,
-            "" if limits is None else f"{limits.lower:z.4f} to {limits.upper:z.4f}",
+            "" if limits is None else span(*limits[:2]),
             "" if each.visits is None else f"{each.visits}{', few' if few else ''}",
             claim_of(each).sure,
         )
@@ -445,7 +392,7 @@ def _happened(story: Story) -> Iterator[str]:
     differing = story.record.differing
     what = "rather have done something else" if differing else "have done the same"
     some = 0 < len(differing) < steps or steps == len(differing) == 1
-    where = steps_in_words(differing, name) if some else f"every {name}"
+    where = story.record.when_all(differing) if some else f"every {name}"
     yield f"In the recorded states the other policy would {what} at {where}."
 
 
@@ -464,11 +411,10 @@ def _path(record: Record) -> str:
 def _instead(story: Story) -> Iterator[str]:
     if story.ends:
         answers = {name: _chances(story, name) for name in story.returns.values}
-        until = f"{story.record.step_name} {story.num_steps}"
-        yield f"Under the other policy, by {until}: {by_coupling(answers)}{_least(story)}."
+        yield f"Under the other policy, by {story.record.when(story.num_steps)}: {by_coupling(answers)}."
     if story.end_rewards is None:
         answers = {name: f"{each:.3g}" for name, each in story.returns.values.items()}
-        yield f"Under the other policy it would have earned on average {by_coupling(answers)}{_least(story)}."
+        yield f"Under the other policy it would have earned on average {by_coupling(answers)}."
     if story.best is None:
         if story.decisions:
             yield "No other single decision would have helped."
@@ -494,7 +440,7 @@ def _sure(story: Story) -> Iterator[str]:
         "No record shows how the chance events of this episode would have carried over to other treatment; "
         f"{' and '.join(names)} {many[len(names) == 1]}."
     )
-    yield f"{_ranges(story)[:-1]}{_least(story)}."
+    yield _ranges(story)
     yield _verdict(story)
     width = story.step_bounds.width
     if len(width) and width.max() > _NARROW:
@@ -507,7 +453,7 @@ def _sure(story: Story) -> Iterator[str]:
     rare = np.flatnonzero(story.record.visits < FEW_VISITS).tolist()
     if rare:
         yield (
-            f"What the other policy would have done at {steps_in_words(rare, story.record.step_name)} was seen fewer "
+            f"What the other policy would have done at {story.record.when_all(rare)} was seen fewer "
             f"than {FEW_VISITS} times: read that as a guess."
         )
 
@@ -572,24 +518,20 @@ def _changes(story: Story) -> Iterator[str]:
     was = f"it was {meaning.between(earned, earned)}"
     if COUPLING in claim.depends_on:
         yield (
-            f"Another coupling: over all of them the {meaning.measure} would be {meaning.between(least, most)}; "
-            f"{was}{_least(story)}."
+            f"Another coupling: over all of them the {meaning.measure} would be {meaning.between(least, most)}; {was}."
         )
     elif claim.same:
-        yield f"No coupling changes the answer: {was}, and would be that under all of them{_least(story)}."
+        yield f"No coupling changes the answer: {was}, and would be that under all of them."
     else:
         word = "better" if claim.effect > 0 else "worse"
-        yield (
-            f"Under every coupling it does {word} than it did, but how much {word} is open: {_open(story)}; "
-            f"{was}{_least(story)}."
-        )
+        yield (f"Under every coupling it does {word} than it did, but how much {word} is open: {_open(story)}; {was}.")
     if limits is None:
         yield "Another model: the process is taken as given here, so its uncertainty is not included."
     else:
         turned = "could change the answer" if MODEL in claim.depends_on else "would hardly change the answer"
         yield (
             f"Another model that fits the log {turned}: with {confidence(limits.level)} confidence, and under any "
-            f"coupling, the {meaning.measure} would be {meaning.between(*limits[:2])}{_least(story)}."
+            f"coupling, the {meaning.measure} would be {meaning.between(*limits[:2])}."
         )
     yield (
         "Hidden confounding: something that the records do not hold and that moved both what was done and what came of "
@@ -644,10 +586,6 @@ def _least(story: Story) -> str:
     """The visits behind the least known step, as words in brackets."""
     known = story.record.visits[~np.isnan(story.record.visits)]
     return behind(float(known.min()), "its least known step ") if len(known) else ""
-
-
-def _range(lower: str, upper: str) -> str:
-    return lower if lower == upper else f"{lower} to {upper}"
 
 
 def _beyond(limits: Bounds | Interval, sign: int) -> bool:

@@ -12,7 +12,7 @@ from countermax import _kernel
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._kernel._rows import BOUNDS
-from countermax._tables.frames import Block, Codes, Floats, check_new_names
+from countermax._tables.frames import Codes, Columns, Floats, check_new_names
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_coupling, name_of
 from countermax.tables._notes import count_notes, label_notes, shown_name, what_is_known
@@ -171,7 +171,7 @@ class AnswerColumns:
             likeliest[chunk.rows] = np.where(chunk.bad, -1, found.probabilities.argmax(axis=0))
             counts.add(chunk)
             bad[chunk.rows], problems[chunk.rows] = chunk.bad, chunk.problems
-        pieces: list[Block | tuple[str, Any]] = [
+        pieces: list[Columns | tuple[str, Any]] = [
             (self._probabilities, numbers[:size]),
             (self.likeliest, frame.labelled(likeliest, self._labels, reader.outcome)),
         ]

@@ -299,8 +299,8 @@ class Folder:
         checksum = 0
         try:
             with self.filesystem.open_input_stream(posixpath.join(self.path, part["name"])) as stream:
-                while block := stream.read(2**22):
-                    checksum = zlib.crc32(block, checksum)
+                while data := stream.read(2**22):
+                    checksum = zlib.crc32(data, checksum)
         except OSError:
             return False
         return checksum == part["crc32"]

@@ -448,5 +448,5 @@ def _matches(names: Sequence[str], wild: Sequence[str], patterns: Sequence[str])
 
 def _values(names: Sequence[str]) -> tuple[tuple[str, str | None], ...]:
     """What the names of folders say: `year=2024`."""
-    pairs = [name.partition("=") for name in names[:-1] if "=" in name]
-    return tuple((unquote(name), None if value == NO_VALUE else unquote(value)) for name, _, value in pairs)
+    values = [name.partition("=") for name in names[:-1] if "=" in name]
+    return tuple((unquote(name), None if value == NO_VALUE else unquote(value)) for name, _, value in values)

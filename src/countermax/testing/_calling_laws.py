@@ -14,7 +14,7 @@ from countermax._core.errors import InputError
 from countermax._core.types import Keys
 from countermax.couplings import AbstractCoupling, AbstractMechanism, AbstractNoiseSampler, AbstractSampler
 from countermax.testing import _exact_laws
-from countermax.testing._draw_laws import few_draws
+from countermax.testing._draw_laws import look
 from countermax.testing._subject import GENERIC, BrokenError, Case, Subject, on_each
 
 Questions = Iterator[tuple[str, Callable[[], Any]]]
@@ -167,8 +167,8 @@ def _within(sampler: AbstractSampler, p: ArrayLike, q: ArrayLike, x: ArrayLike, 
 @eqx.filter_jit
 def _together(sampler: AbstractSampler, p: ArrayLike, q: ArrayLike, x: ArrayLike, keys: Keys) -> dict[str, Any]:
     def one(p: Array, q: Array, x: Array, key: PRNGKeyArray) -> dict[str, Any]:
-        parts = ("abduct", "respond")  # of the others
-        return {name: ask() for name, ask in questions(sampler, p, q, x, key) if name not in parts}
+        within = ("abduct", "respond")  # the others
+        return {name: ask() for name, ask in questions(sampler, p, q, x, key) if name not in within}
 
     return jax.vmap(one)(jnp.asarray(p), jnp.asarray(q), jnp.asarray(x), keys)
 
@@ -203,7 +203,9 @@ def _works(subject: Subject, size: int, level: float, key: PRNGKeyArray) -> None
         if isinstance(subject.sampler, AbstractCoupling):
             _exactly(subject, size)
         if size <= _MOST_FOR_DRAWS:
-            few_draws(subject, subject.cases(subject.native, size)[0], _NUM_SAMPLES, level, key)
+            finding = look(subject, subject.cases(subject.native, size)[0], _NUM_SAMPLES, key)
+            if finding.value < level:
+                raise BrokenError(f"{finding.what} does not follow its law: p-value {finding.value:.2g}")
     except BrokenError:
         raise
     except Exception as error:  # whatever a coupling fails with where it promised to work

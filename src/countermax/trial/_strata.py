@@ -82,12 +82,12 @@ def standardised(people: People, totals: Floats, arms: tuple[str, str], populati
     share = _shares(totals, population)
     with np.errstate(invalid="ignore", divide="ignore"):
         within = np.nan_to_num(totals / mass[:, :, None])
-        part = np.where(mass > 0, share / mass, 0)
+        factor = np.where(mass > 0, share / mass, 0)
     outcome = np.where(people.outcome < 0, size - 1, people.outcome)
     counted = (
         np.ones(len(outcome), bool) if population == "both" else people.arm == ("control", "treated").index(population)
     )
-    own = people.weight * part[people.arm, people.stratum]
+    own = people.weight * factor[people.arm, people.stratum]
     share_of = people.weight * counted / (people.weight * counted).sum()
     influence = np.zeros((len(outcome), 2, size))
     influence[np.arange(len(outcome)), people.arm] -= own[:, None] * within[people.arm, people.stratum]

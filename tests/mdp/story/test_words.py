@@ -243,15 +243,17 @@ def test_features_of_a_far_horizon_are_those_of_every_time_alone(story):
         np.testing.assert_allclose(far.features.bounds.upper[time, 0], found.upper[0], atol=1e-12)
 
 
-def test_every_sentence_that_rests_on_the_model_says_on_how_many_visits(story, starved):
-    for told in (story.told, starved.told):
-        model = [*told.instead, *(each for each in told.sure[1:] if "fewer than" not in each), *told.changes[:2]]
-        assert all(re.search(r"rests on \d+ visit", each) or "No other" in each for each in model), model
+def test_the_visits_behind_the_least_known_step_are_told_once_and_first(story, starved):
+    for each in (story, starved):
+        told = [sentence for part in each.told for sentence in part]
+        assert sum("least known step" in sentence for sentence in told) == 1
+        assert " ".join(str(each).split()).count("least known step") == 1
+        assert re.search(r"least known step rests on \d+ visit", each.summary())
 
 
 def test_what_rests_on_few_visits_is_marked_in_words_and_in_the_pictures(story, starved):
     assert starved.record.visits[0] == 2
-    assert "its least known step rests on 2 visits only" in starved.told.instead[0]
+    assert "its least known step rests on 2 visits only" in starved.summary()
     assert "at steps 0 and 1 was seen fewer than 5 times" in starved.told.sure[-1]
     assert starved.plot().axes[-1].containers[1][0].get_height() == pytest.approx(starved.step_bounds.width[0])
     assert not any("only" in each for each in story.told.sure)
@@ -328,6 +330,7 @@ def test_steps_and_times_are_told_in_the_words_of_their_columns():
     told = story.told.happened[1]
     assert told == "Its path: hour 0 state 0 (action 0), 30.5 state 1 (action 0), then state 2."
     assert story.record.when(1) == "step 1 (hour 30.5)"
+    assert story.told.instead[0].startswith("Under the other policy, by step 2: ")  # when that was, nobody knows
     assert "state 1, hour 30.5" in [each.get_text() for each in story.plot().axes[0].texts]
 
 
@@ -339,3 +342,43 @@ def test_a_score_of_ends_stays_within_what_is_possible():
     for row in story.rows:
         if row.quantity == "score" or row.quantity.startswith("effect"):
             assert all(0 <= each <= 1 for each in row[3:] if each is not None), row
+
+
+@pytest.mark.parametrize(
+    ("hours", "start", "steps", "until"),
+    [
+        ([0, 1, 0, 0, 1], 0, "In 2 hours", "by hour 2: "),
+        ([0, 4, 0, 0, 4], 0, "In 2 steps", "by hour 8: "),
+        ([6, 7, 6, 6, 7], 6, "In 2 steps", "by hour 8: "),
+        ([3, 5, 0, 1, 3], 3, "In 2 steps", "by hour 7: "),
+    ],
+)
+def test_times_that_follow_a_rule_stand_for_steps(hours, start, steps, until):
+    """A column of hours: nobody reads a step's number where all steps take as long."""
+    table = pd.DataFrame({"patient": ["ann", "ann", "bob", "cy", "cy"], "hours": hours, "state": [0, 1, 0, 0, 1]})
+    table = table.assign(action=[0, 0, 1, 1, 1], status=[2, 2, 3, 3, 3])
+    called = {"episode": "patient", "time": "hours", "outcome": "status"}
+    log = EpisodeLog.from_frame(table, columns=called, score={3: 1, 2: 0})
+    cohort = Cohort(log, np.eye(2)[[1, 1, 1, 1]], posterior=QUICK)
+    story = cohort.explain("ann")
+    assert story.told.happened[0].startswith(steps)
+    assert story.told.instead[0].startswith(f"Under the other policy, {until}")
+    assert f"at hour {hours[1]} would have helped most" in cohort.decisions("ann").summary()
+    assert story.record.when(0) == f"hour {start}"
+    if steps == "In 2 steps":
+        assert story.record.when_all([1]) == f"hour {hours[1]}"
+        assert story.record.when_all([0, 1]) in (f"hours {start}, {hours[1]}", f"hours {start} and {hours[1]}")
+
+
+def test_ends_that_are_known_are_shown_as_observed(story):
+    assert [table.columns[1] for table in story.tables()] == ["observed", next(iter(story.returns.values))]
+    by_end = {name: answer.observed for name, answer in zip(story.end_names, story.ends, strict=True)}
+    assert by_end == {name: float(name == story.record.states[-1]) for name in story.end_names}
+    assert story.unfinished.observed == 0
+    for table in story.tables():
+        assert not any(cell == "" for line in table.lines for cell in line)
+
+
+def test_no_number_on_the_page_has_more_decimals_than_elsewhere(story, tmp_path):
+    shown = story.write_page(tmp_path / "story.html").read_text().partition("<pre>")[0]
+    assert not re.search(r">[^<]*\d\.\d{4,}[^<]*<", re.sub(r"data:image[^\"]*", "", shown))

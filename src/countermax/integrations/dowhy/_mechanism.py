@@ -119,8 +119,8 @@ def respond(mechanism: Mechanism, probs: Floats, noise: Floats) -> Codes:
     if not len(noise):
         return np.zeros(0, np.int64)
     rows = _fitting(len(noise))
-    blocks = [slice(start, start + rows) for start in range(0, len(noise), rows)]
-    return np.concatenate([_outcomes(mechanism, probs[block], noise[block, None], rows)[:, 0] for block in blocks])
+    batches = [slice(start, start + rows) for start in range(0, len(noise), rows)]
+    return np.concatenate([_outcomes(mechanism, probs[batch], noise[batch, None], rows)[:, 0] for batch in batches])
 
 
 def abduct(mechanism: Mechanism, probs: Floats, x: Codes, uniforms: Callable[[int], Floats]) -> Floats:
@@ -137,14 +137,14 @@ def abduct(mechanism: Mechanism, probs: Floats, x: Codes, uniforms: Callable[[in
     while len(waiting):
         rows = _fitting(len(waiting))
         rows = min(rows, _fitting(_TRIES * np.median(chance[waiting[:rows]])))  # rare outcomes: fewer rows, more tries
-        block, waiting = waiting[:rows], waiting[rows:]
-        candidates = draw(len(block) * (_TRIES // rows), uniforms).reshape(len(block), -1)
-        hit = _outcomes(mechanism, probs[block], candidates, rows) == x[block, None]
+        batch, waiting = waiting[:rows], waiting[rows:]
+        candidates = draw(len(batch) * (_TRIES // rows), uniforms).reshape(len(batch), -1)
+        hit = _outcomes(mechanism, probs[batch], candidates, rows) == x[batch, None]
         found = hit.any(axis=1)
-        noise[block[found]] = candidates[found, hit[found].argmax(axis=1)]
-        tried[block] += candidates.shape[1]
-        waiting = np.concatenate([waiting, block[~found]])
-        late = block[~found & (tried[block] > _PATIENCE * (1 + 1 / chance[block]))]
+        noise[batch[found]] = candidates[found, hit[found].argmax(axis=1)]
+        tried[batch] += candidates.shape[1]
+        waiting = np.concatenate([waiting, batch[~found]])
+        late = batch[~found & (tried[batch] > _PATIENCE * (1 + 1 / chance[batch]))]
         if len(late):
             raise InputError(
                 f"`mechanism` must yield each class as often as the logits say, but in {tried[late[0]]:.0f} tries this "
@@ -169,7 +169,7 @@ def _outcomes(mechanism: Mechanism, probs: Floats, noise: Floats, rows: int) -> 
 def _responses(
     mechanism: Mechanism, log_p: Float[ArrayLike, "n k"], seeds: Int[ArrayLike, "n tries"]
 ) -> Int[Array, "n tries"]:
-    # In single precision a gadget rounds differently in blocks of different shapes, by 1e-7.
+    # In single precision a gadget rounds differently in batches of different shapes, by 1e-7.
     double = jax.tree.map(lambda leaf: leaf.astype(float) if eqx.is_inexact_array(leaf) else leaf, mechanism)
 
     def one(log_p: Float[Array, " k"], seed: Int[Array, ""]) -> Int[Array, ""]:

@@ -109,7 +109,7 @@ class CompiledChains(AbstractChains):
         """Which coupling answers, or which of them bounds are over."""
         return self._replayed.kind
 
-    def parts(self, batch: Ints, rows: Ints) -> tuple[_loops.Replayed, _loops.Episodes, _loops.Room]:
+    def arguments(self, batch: Ints, rows: Ints) -> tuple[_loops.Replayed, _loops.Episodes, _loops.Room]:
         """What other loops over the same episodes need, in an order in which neighbours end alike; `rows` as above."""
         return self._replayed, self._episodes(batch, rows), self._room()
 

@@ -105,10 +105,10 @@ class _Rows:
         probs, successors, earned = flat
         entry, slot = np.nonzero(probs)
         weight, successor = share[entry] * probs[entry, slot], successors[entry, slot]
-        offset, part = _split(earned[entry, slot] / grid.step)
+        offset, rest = _split(earned[entry, slot] / grid.step)
         shape = int(row.max(initial=-1)) + 1, mdp.num_states
         offsets = np.concatenate([offset, offset + 1])
-        weights = np.concatenate([weight * (1 - part), weight * part])
+        weights = np.concatenate([weight * (1 - rest), weight * rest])
         places = np.tile(row[entry], 2), np.tile(successor, 2)
         self._moves = [
             (int(each), sparse.csr_array((weights[at], (places[0][at], places[1][at])), shape=shape))
@@ -183,10 +183,10 @@ def persistent_values(course: Course, gains: Floats, last: Floats, signs: tuple[
     parting = np.where(logged, still[:, :-1] * (1 - together), 0)
     grid = grid_of(course, gains, last)
     mixed = (parting > 0) & (together > 0)
-    pairs, place = np.unique((state * mdp.num_actions + action)[mixed], return_inverse=True)
+    entries, place = np.unique((state * mdp.num_actions + action)[mixed], return_inverse=True)
     of_pair = np.zeros(state.shape, np.int64)
     of_pair[mixed] = mdp.num_states + place
-    rows = rows_of(course, gains, grid, policy, pairs)
+    rows = rows_of(course, gains, grid, policy, entries)
     found, to_go = np.zeros((len(signs), count)), course.steps[:, None] - np.arange(width)
     each, end = np.arange(count), course.seen
     never = still[each, end]
@@ -234,9 +234,9 @@ def persistent_actions(course: Course, gains: Floats, signs: tuple[int, ...]) ->
         state, table = int(facts.state[fact]), int(course.choices.of_fact[fact])
         share *= float(mdp.probs[state, facts.action[fact], facts.next_slot[fact]])
         actions = np.flatnonzero(mdp.allowed[state])
-        pairs = state * mdp.num_actions + actions
-        alone = _Rows(mdp, gains, grid, np.arange(len(pairs)), pairs, np.ones(len(pairs)))
-        those, shares = alone.back(masses), np.full(len(pairs), share)
+        entries = state * mdp.num_actions + actions
+        alone = _Rows(mdp, gains, grid, np.arange(len(entries)), entries, np.ones(len(entries)))
+        those, shares = alone.back(masses), np.full(len(entries), share)
         for one, limit, sign in zip(found, moved(alone), signs, strict=True):
             tail = tail_means(grid, those, shares, limit, sign)
             one[step, actions] = before[step] + factors[step] * tail

@@ -31,7 +31,7 @@ from countermax._core.progress import ProgressBar
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, AbstractSampler
 from countermax.couplings._named import name_of
-from countermax.mdp._arrays import Floats, Ints, Values
+from countermax.mdp._arrays import Floats, Ints, Values, one_hot
 from countermax.mdp._planning import edges_of, pick
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays import _course as courses
@@ -42,6 +42,8 @@ from countermax.mdp._replays._questions import Facts, Questions, TransitionCoupl
 
 AnyCoupling: TypeAlias = str | Path | AbstractSampler
 """A coupling, its name, or its file."""
+Groups: TypeAlias = tuple[tuple[int, Ints], ...]
+"""Ends, each with the positions of the episodes that came to it."""
 
 
 class ReplayedValues(NamedTuple):
@@ -179,13 +181,13 @@ class Trajectories:
         extremes = self._extremes(course, rewards)
         return [(course, (-1, 1))] if len(extremes) == 1 else list(zip(extremes, ((-1,), (1,)), strict=True))
 
-    def final_bounds(self, marks: Floats) -> Float[np.ndarray, "4 m"]:
-        """The chances of where one episode ends, [mark, state]: least, largest, and the same if chance may persist."""
-        copies = self.setting.log.select(np.zeros(len(marks), np.int64))
-        some = Trajectories(self.mdp, replace(self.setting, log=copies, discount=1.0), quiet=True)
-        one = Trajectories(self.mdp, replace(self.setting, discount=1.0), quiet=True)
-        wide = [one.persistent_bounds(rewards=0.0, final=mark) for mark in marks]
-        return np.clip([*some.bounds(rewards=0.0, final=marks), *np.concatenate(wide, axis=1)], 0, 1)
+    def final_bounds(self, marks: Floats) -> Float[np.ndarray, "4 n m"]:
+        """The chances of where episodes end, [mark, state]: least, largest, and the same if chance may persist."""
+        same = Trajectories(self.mdp, replace(self.setting, discount=1.0), spread=self._spread, quiet=True)
+        found = [
+            (*same.bounds(rewards=0.0, final=mark), *same.persistent_bounds(rewards=0.0, final=mark)) for mark in marks
+        ]
+        return np.clip(np.stack(found, axis=-1), 0, 1)
 
     def feature_bounds(self, scores: Floats) -> Bounds:
         """The bounds of features, [state, feature], along one episode, [time, feature].
@@ -324,6 +326,22 @@ class Trajectories:
 
     def _course(self, choices: Choices, rewards: Values | None = None) -> Course:
         return courses.course_of(self.mdp, self.setting, self.facts, choices, rewards)
+
+
+def spared(last: Sequence[sparse.csr_array], groups: Groups) -> Floats:
+    """[coupling, group]: how many of those who came to an end would not have, given where they would be instead."""
+    found = [[len(members) - each[members][:, [end]].sum() for end, members in groups] for each in last]
+    return np.array(found).reshape(len(last), len(groups))
+
+
+def spared_bounds(model: Trajectories, groups: Groups) -> Floats:
+    """[range, group]: the least and the most over adapted couplings, and the same if chance may persist."""
+    found = np.zeros((4, len(groups)))
+    for place, (end, members) in enumerate(groups):
+        some = Trajectories(model.mdp, replace(model.setting, log=model.setting.log.select(members)), quiet=True)
+        again = some.final_bounds(one_hot(end, model.mdp.num_states)[None])[[1, 0, 3, 2], :, 0]
+        found[:, place] = len(members) - again.sum(axis=1)
+    return found
 
 
 def _valued(chains: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> tuple[Ints, Floats]:
