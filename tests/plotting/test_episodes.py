@@ -1,11 +1,8 @@
 """Effects by episode, and one trajectory over time."""
 
-from importlib.resources import files
-
 import numpy as np
 import pytest
 
-from countermax import Cohort, Posterior
 from countermax import _plotting as plotting
 from countermax._plotting import draw_trajectory
 
@@ -100,20 +97,6 @@ def test_levels_are_written_into_dots_and_rings():
     np.testing.assert_array_equal(guessed.get_offsets()[:, 0], [1])
     assert surely.get_linestyles() != guessed.get_linestyles()
     assert "of survival" in figure.axes[-1].get_ylabel()
-
-
-def test_numbers_of_changes_are_apart_and_states_are_held():
-    ward = Cohort(
-        files("countermax") / "data/ward_log.csv", absorbing=["home", "dead"], posterior=Posterior(num_draws=5)
-    )
-    figure = ward.best_changes("52", changes=2).plot()
-    above, below = figure.axes
-    drawn = [line for line in above.lines if not line.get_label().startswith("_")]
-    assert [line.get_linestyle() for line in drawn] == ["None", "None"]
-    assert len(above.patches) == 2  # a bar for each number of changes
-    assert {line.get_drawstyle() for line in below.lines if len(line.get_xdata()) > 1} == {"steps-post"}
-    said = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "in-sample: what the estimate promises itself" in said
 
 
 def test_gains_have_bounds_doubt_and_hollow_marks_where_visits_are_few():

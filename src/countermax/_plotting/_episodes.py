@@ -132,7 +132,7 @@ def draw_changes(
             above.vlines(places, *limits, color=palette[first], linewidth=1.4, label="model uncertainty")
         above.axhline(0, color="black", linewidth=0.8)
         above.set_xticks(places)
-        above.set_xlim(0.5, len(places) + 0.5)
+        above.set_xlim(0.5, max(len(places), 1) + 0.5)
         above.set_xlabel("changes at most")
         above.set_ylabel("effect on the return")
         above.grid(axis="y", color="0.92")
