@@ -215,3 +215,12 @@ def test_what_is_no_number_sorts_behind_the_numbers_by_the_alphabet():
     days = [datetime.date(2020, 1, 2), datetime.date(2020, 1, 1)]
     assert sorted_labels(days) == days[::-1]
     assert sorted_labels([True, False]) == [False, True]
+
+
+def test_long_labels_are_cut_and_stay_apart():
+    same_head = ["x" * 3000, "x" * 2999 + "y", "x" * 3001]
+    cut = told_apart([*same_head, "dead"])
+    assert len(set(cut)) == 4
+    assert [len(each) <= 80 for each in cut] == [True] * 4
+    assert all("…" in each for each in cut[:3])
+    assert cut[3] == "dead"

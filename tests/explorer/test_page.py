@@ -615,6 +615,49 @@ def test_eight_long_names_are_shown_whole_and_apart(open_page, device):
     assert cut == []
 
 
+_ENDLESS = ["x" * 3000, "x" * 2999 + "y", "word " * 600, "ö<b>" * 750, "W" * 41, "dead"]
+
+
+@pytest.mark.parametrize("width", [1280, 900, 390])
+def test_names_of_thousands_of_letters_are_shortened_and_break_nothing(open_page, width):
+    link = _link(
+        o=_ENDLESS, w=["p" * 3000, "p" * 2999 + "q"], p="10 20 30 40 50 60", q="60 50 40 30 20 10",
+        score="0 1 2 3 4 5", counts=1, m="Gumbel-max",
+    )  # fmt: skip
+    page = open_page(link, viewport={"width": width, "height": 900})
+    _settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(_CROSSED) == []
+    shown = page.locator("#legend li").all_inner_texts()
+    assert len(set(shown)) == len(_ENDLESS)
+    assert max(map(len, shown)) == 40
+    assert shown[-1] == "dead"
+    spoken = {}
+    exec(page.evaluate("Explorer.python()").replace("print(result)", ""), spoken)
+    assert spoken["labels"] == [each.strip() for each in _ENDLESS]  # what is computed with keeps its name
+
+
+@pytest.mark.parametrize("width", [320, 640, 900, 1000, 1280])
+def test_every_width_has_room_and_ranges_stay_in_one_line(open_page, width):
+    page = open_page(viewport={"width": width, "height": 900})
+    _settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    texts = page.locator("#table td").all_inner_texts()
+    assert any(re.fullmatch(r"0\.150 to 1\.000\s+0\.\d{3} to 1\.000", each) for each in texts)
+    assert not any("–" in each for each in texts)
+    wrapped = page.evaluate(
+        """() => Array.from(document.querySelectorAll("#table td, #table td small, .facts .big")).filter((each) => {
+          const range = document.createRange(), tops = new Set();
+          each.childNodes.forEach((node) => { if (node.nodeType === 3) { range.selectNodeContents(node);
+            for (const box of range.getClientRects()) tops.add(Math.round(box.top)); } });
+          return tops.size > 1; }).map((each) => each.innerText)"""
+    )
+    assert wrapped == []
+    assert "Optimal" not in page.inner_text("#effect-caption")
+    room = page.locator("#worlds [data-name]").first.evaluate("(each) => each.clientWidth")
+    assert room > 80
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_print_keeps_counts_legend_and_columns_in_ink_on_paper(open_page, scheme):
     page = open_page(_EIGHT, color_scheme=scheme, viewport={"width": 718, "height": 1000})  # A4 at 96 dots an inch

@@ -566,6 +566,12 @@ def test_best_changes_show_themselves_in_every_form(ward, tmp_path):
     assert nothing.plans == ()
     assert "would have added anything" in nothing.summary()
     nothing.plot()
+    figure = found.plot()
+    above, below = figure.axes
+    drawn = [line for line in above.lines if not line.get_label().startswith("_")]
+    assert [line.get_linestyle() for line in drawn] == ["None", "None"]  # numbers of changes are apart
+    assert {line.get_drawstyle() for line in below.lines if len(line.get_xdata()) > 1} == {"steps-post"}  # and states
+    assert "in-sample: what the estimate promises itself" in [each.get_text() for each in figure.legends[0].get_texts()]
 
 
 def test_the_cohort_is_ranked_and_gains_and_losses_are_counted(ward):

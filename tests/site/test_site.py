@@ -141,6 +141,17 @@ def test_the_explorer_is_live_pictured_at_home_and_a_copied_link_leads_there(ope
     assert again.evaluate("Explorer.state().names[0]") == "cancels"
 
 
+def test_the_home_page_says_where_to_start(open_page, served):
+    page = open_page()
+    page.goto(f"{served}/index.html")
+    heads = page.locator("article table").first.locator("th").all_inner_texts()
+    assert heads == ["you have", "you want", "start here"]
+    for address in (
+        page.locator("article table").first.locator("a").evaluate_all("(all) => all.map((each) => each.href)")
+    ):
+        assert page.request.get(address).ok
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")

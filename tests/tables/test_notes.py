@@ -79,7 +79,10 @@ def test_where_an_order_decides_that_nobody_gave_the_result_says_so():
     found = transitions(frame, **ASK, coupling="inverse-cdf", num_resamples=0)
     assert words in " ".join(str(found).split())
     assert words in " ".join(found.to_dict()["notes"])
-    assert words in " ".join(effects(frame, **ASK, score=[0, 1, 2]).to_dict()["notes"])
+    asked = effects(frame, **ASK, score=[0, 1, 2], couplings=["inverse-cdf"])
+    assert words in " ".join(asked.to_dict()["notes"])
+    assert "inverse CDF" not in effects(frame, **ASK, score=[0, 1, 2]).variances  # unless somebody asks for it
+    assert "inverse CDF" in effects(frame, **ASK, score=[0, 1, 2], labels=ORDER).variances
     rows = counterfactuals(frame, **ASK, coupling="inverse-cdf")
     assert words in " ".join(rows.attrs["countermax"]["notes"])
     for settings in ({"coupling": "maximal"}, {"coupling": "inverse-cdf", "labels": ORDER}):

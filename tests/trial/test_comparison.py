@@ -386,3 +386,20 @@ def test_the_summary_is_four_short_lines_about_better_and_worse():
     assert verdict.startswith("The choice of coupling matters: better may be anything from 67 to 100 %.")
     sure = compare([0.5, 0.5, 0.0], [0.0, 0.5, 0.5], 0, score=[0.0, 1.0, 2.0]).summary()
     assert "matters for the outcome, hardly for what is told above: P(1) may be" in sure
+
+
+def test_names_of_thousands_of_letters_break_neither_print_nor_picture_nor_page(tmp_path):
+    names = ["x" * 3000, "x" * 2999 + "y", "word " * 600 + "end"]
+    score, arms = dict(zip(names, range(3), strict=True)), ("p" * 3000, "p" * 2999 + "q")
+    trial = Trial.from_counts([30, 40, 30], [10, 30, 60], labels=names, score=score, names=arms)
+    for answer in (trial.compare(names[0]), trial.causes(names[1])):
+        cells = [cell for table in answer.tables() for line in table.lines for cell in line]
+        assert max(map(len, cells)) < 100
+        assert len(answer.title) < 300
+        axes = answer.plot().axes[0]
+        assert max(len(each.get_text()) for each in axes.get_yticklabels()) < 60
+        assert len(axes.get_xlabel()) < 120
+        assert answer.write_page(tmp_path / "page.html").exists()
+    shown = [line[0] for line in trial.compare(names[0]).tables()[0].lines if line[0].startswith("P(")]
+    assert len(shown) == 3  # those that begin alike have lines of their own
+    assert {f"P({each})" for each in names} <= {each.quantity for each in trial.compare(names[0]).rows}  # as they are

@@ -87,18 +87,34 @@ def quoted(values: Sequence[object]) -> list[str]:
 
 def shown(label: object) -> str:
     """A label in one line, for a listing: long ones are cut, and what breaks a line is written as in Python."""
+    return shortened(_in_one_line(label))
+
+
+def _in_one_line(label: object) -> str:
     text = name_of(label)
-    return shortened(text if text.isprintable() else repr(text)[1:-1])
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def fitted(labels: Sequence[str], longest: int) -> list[str]:
+    """Long labels without their ends, or without their middles where only the ends differ, or numbered."""
+    heads = [label if len(label) <= longest else f"{label[: longest - 1]}…" for label in labels]
+    half, times = (longest - 1) // 2, Counter(heads)
+    short = [
+        f"{label[: longest - 1 - half]}…{label[-half:]}" if times[head] > 1 and len(label) > longest else head
+        for label, head in zip(labels, heads, strict=True)
+    ]
+    times = Counter(short)
+    return [each if times[each] == 1 else f"{each[: longest - 5]}…({place + 1})" for place, each in enumerate(short)]
 
 
 def told_apart(labels: Sequence[object]) -> list[str]:
-    """All labels, each in one line; those that would read the same are quoted so that they do not."""
+    """All labels, each in one line and not too long; those that would read the same are written so that they do not."""
     times = Counter(map(visible, labels))
     alike = [place for place, label in enumerate(labels) if times[visible(label)] > 1]
-    texts = list(map(shown, labels))
+    texts = list(map(_in_one_line, labels))
     for place, text in zip(alike, quoted([labels[place] for place in alike]), strict=True):
         texts[place] = text
-    return texts
+    return fitted(texts, _MOST_CHARACTERS)
 
 
 def look_alikes(values: Iterable[Any]) -> list[tuple[Any, ...]]:

@@ -21,6 +21,7 @@ from countermax._plotting._style import (
     literal,
     one_panel,
     shortened,
+    wrapped,
 )
 
 _LONGEST_LABEL = 16  # characters of a label
@@ -33,7 +34,7 @@ def draw_couplings(
     q: Floats,
     labels: Sequence[str],
     title: str,
-    worlds: tuple[str, str] = ("$p$", "$q$"),
+    worlds: tuple[str, str] = ("p", "q"),
     notes: Mapping[str, str] | None = None,
 ) -> Figure:
     """Heatmaps: P(X=row, Y=column) under each coupling, `p` on the left margin and `q` on top, named after the worlds.
@@ -68,13 +69,14 @@ def _margins(left: Axes, top: Axes, p: Floats, q: Floats, labels: Sequence[str],
     left.invert_xaxis()
     left.set_yticks(positions, shown, fontsize=7)
     left.set_xticks([])
-    left.set_xlabel(worlds[0])
+    here, there = (literal(each) for each in shortened(worlds, _LONGEST_LABEL))
+    left.set_xlabel(here)
     top.bar(positions, q, color="0.75")
     top.set_xlim(-0.5, len(labels) - 0.5)
     top.set_yticks([])
     top.xaxis.tick_top()
     top.set_xticks(positions, shown, fontsize=7, rotation=90)
-    top.set_ylabel(worlds[1], rotation=0, ha="right", va="center")
+    top.set_ylabel(there, rotation=0, ha="right", va="center")
     for axes in (left, top):
         axes.tick_params(length=0)
         axes.spines[["left", "bottom"]].set_visible(False)
@@ -218,6 +220,7 @@ _RANGES: tuple[dict[str, Any], ...] = (
     {"color": "#AA3377", "linewidth": 1.2, "marker": "D", "markersize": 3.5},
 )
 _LANE = 0.13  # of a lane
+_LINE = 24  # characters
 
 
 def draw_ranges(
@@ -248,7 +251,7 @@ def draw_ranges(
             for row in (each for each in answers if each.quantity == quantity):
                 lane = heights[row.coupling if apart else kinds[0]]
                 _draw_span(axes, lane, (row.value, row.value), row, dots[row.coupling])
-        axes.set_yticks(range(len(quantities)), [literal(quantity) for quantity in quantities])
+        axes.set_yticks(range(len(quantities)), wrapped(quantities, _LINE, 2))
         axes.set_ylim(len(quantities) - 0.45, -0.55)
         if all(each.lower >= 0 and each.upper <= 1 for each in ranges):
             axes.set_xlim(-0.01, 1.01)

@@ -112,8 +112,9 @@ def draw_changes(
 ) -> Figure:
     """What one, two, ... changes would have added, and below it where they most likely lead.
 
-    The first curve is the answer, with its `limits`; `bounds` are those of any coupling. Paths are states by time with
-    what is done instead there, if anything.
+    Of the `curves` the first is the answer, with its `limits`, the others what the estimate promises itself; `bounds`
+    are those of any coupling. Numbers of changes are apart from each other: nothing joins them. Paths are states by
+    time with what is done instead there, if anything.
     """
     first, palette = next(iter(curves)), colours(list(curves))
     places = np.arange(1, len(bounds[0]) + 1)
@@ -121,14 +122,18 @@ def draw_changes(
     with house_style():
         figure = Figure(figsize=(7.2, 3.6 + 0.24 * len(names)), layout="constrained")
         above, below = figure.subplots(2, 1, height_ratios=[2.2, 0.8 + 0.24 * len(names)])
-        above.fill_between(places, *bounds, color=_SHADE, linewidth=0, label="any coupling")
+        above.bar(places, bounds[1] - bounds[0], 0.3, bottom=bounds[0], color=_SHADE, label="any coupling")
         for name, values in curves.items():
-            look: dict[str, Any] = {"marker": "o", "markersize": 4} if name == first else {"linestyle": "--"}
-            above.plot(places, values, color=palette[name] if name == first else "0.3", label=literal(name), **look)
+            words, look = literal(name), {"marker": "o", "markersize": 5, "color": palette[name]}
+            if name != first:
+                words, look = f"{words}: what the estimate promises itself", {"marker": "D", "color": "0.3"}
+                look |= {"markersize": 4, "markerfacecolor": "white"}
+            above.plot(places, values, linestyle="none", label=words, zorder=3, **look)
         if limits is not None:
-            above.vlines(places, *limits, color=palette[first], linewidth=1.2)
+            above.vlines(places, *limits, color=palette[first], linewidth=1.4, label="model uncertainty")
         above.axhline(0, color="black", linewidth=0.8)
-        above.xaxis.set_major_locator(MaxNLocator(integer=True))
+        above.set_xticks(places)
+        above.set_xlim(0.5, max(len(places), 1) + 0.5)
         above.set_xlabel("changes at most")
         above.set_ylabel(literal(label))
         above.grid(axis="y", color="0.92")
@@ -137,11 +142,16 @@ def draw_changes(
             (logged, "black", 1.2, "what happened"),
             (likely, palette[first], 1.8, "most likely with these changes"),
         ):
-            heights = [height[state] for state, _ in path]
-            below.plot(range(len(path)), heights, color=colour, linewidth=width, marker=".", label=words)
+            held: dict[str, Any] = {
+                "drawstyle": "steps-post",
+                "marker": ".",
+            }  # from one state to another there is no way
+            heights = [height[state] + (_BESIDE if path is likely else 0) for state, _ in path]
+            below.plot(range(len(path)), heights, color=colour, linewidth=width, label=words, **held)
         for step, (state, instead) in enumerate(likely):
             if instead:
-                below.plot(step, height[state], "o", markersize=9, markerfacecolor="none", color=palette[first])
+                ring = height[state] + _BESIDE
+                below.plot(step, ring, "o", markersize=9, markerfacecolor="none", color=palette[first])
                 short = shortened([instead])[0]
                 below.annotate(literal(short), (step, height[state]), (4, 6), textcoords="offset points", fontsize=7)
         below.set_yticks(range(len(names)), [literal(each) for each in shortened(names)], fontsize=7)
@@ -163,6 +173,7 @@ def _draw_bars(axes: Axes, bottom: Floats, top: Floats, **look: Any) -> None:
 
 
 _SHADE = "#DDDDDD"
+_BESIDE = 0.12  # of the height of a state
 _MARK = "#FBEFB0"
 _RING = "#0072B2"
 _RARE = "#D55E00"

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Figure
 
 from countermax._core.errors import InputError
+from countermax._core.labels import fitted
 from countermax._plotting._shown import Floats as Floats
 
 _COLOURS = {
@@ -129,15 +130,7 @@ _LONGEST_LABEL = 24
 
 def shortened(labels: Sequence[str], longest: int = _LONGEST_LABEL) -> list[str]:
     """Long labels without their ends, or without their middles where only the ends differ, or numbered."""
-    heads = [label if len(label) <= longest else f"{label[: longest - 1]}…" for label in labels]
-    half = (longest - 1) // 2
-    short = [
-        f"{label[: longest - 1 - half]}…{label[-half:]}" if heads.count(head) > 1 and len(label) > longest else head
-        for label, head in zip(labels, heads, strict=True)
-    ]
-    return [
-        each if short.count(each) == 1 else f"{each[: longest - 5]}…({place + 1})" for place, each in enumerate(short)
-    ]
+    return fitted(labels, longest)
 
 
 def wrapped(labels: Sequence[str], width: int) -> list[str]:

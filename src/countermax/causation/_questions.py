@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax._core.labels import Labels, listed
+from countermax._core.labels import Labels, listed, quoted, told_apart
 from countermax._core.quantities import as_amount
 from countermax.bounds._pieces import MOST_PIECES, num_pieces
 
@@ -131,7 +131,7 @@ def questions_about(
         raise InputError(
             "`at_least` is a gain of the score and needs a `score` (--score), or outcomes that are an ordered category"
         )
-    control, treated = arms
+    control, treated = told_apart(arms)
     size = len(labels)
     every, nobody = np.ones(size), np.zeros(size)
     found = []
@@ -234,4 +234,4 @@ def as_gain(labels: Labels, gain: Any) -> Floats:
 
 def listed_names(labels: Labels, places: Sequence[int]) -> str:
     """Outcomes in a sentence."""
-    return " or ".join(repr(labels.names[place]) for place in places)
+    return " or ".join(quoted([labels.names[place] for place in places]))

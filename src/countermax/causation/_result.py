@@ -9,7 +9,7 @@ import numpy as np
 
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
-from countermax._core.labels import quoted
+from countermax._core.labels import fitted, quoted, told_apart
 from countermax._core.results import AbstractResult, Row
 from countermax._core.words import confidence, number, percent, span
 from countermax._version import __version__
@@ -25,6 +25,7 @@ ROWS = "rows"
 ABOUT = {TRIAL: "participants", CHOSEN: "people who chose", ROWS: "rows"}
 """Words for the people that are asked about."""
 
+_MOST_LETTERS = 24  # of an arm below the picture
 _NARROW = 0.05  # bounds at which the choice of coupling hardly matters
 
 
@@ -50,10 +51,11 @@ def decide(lower: float, upper: float) -> str:
 
 def causation_title(labels: Sequence[str], arms: tuple[str, str], event: Sequence[int] | None) -> str:
     """The question."""
+    control, treated = told_apart(arms)
     if event is None:
-        return f"What {arms[1]} changes, rather than {arms[0]}"
+        return f"What {treated} changes, rather than {control}"
     what = " or ".join(quoted([labels[place] for place in event]))
-    return f"Is {arms[1]}, rather than {arms[0]}, the cause of {what}?"
+    return f"Is {treated}, rather than {control}, the cause of {what}?"
 
 
 @final
@@ -195,7 +197,8 @@ class Causation(AbstractResult):
 
     def plot(self) -> "Figure":
         """Ranges and answers of couplings, a group for each quantity, with their intervals."""
-        of = f"of {ABOUT[self.people]}: {self.arms[1]} against {self.arms[0]}"
+        control, treated = fitted(self.arms, _MOST_LETTERS)
+        of = f"of {ABOUT[self.people]}: {treated} against {control}"
         axes = f"probability, {of}" if self.decision is None else f"probability or gain, {of}", ""
         return plotting.draw_ranges([*reversed(self.rows)], [*self.meanings], self.title, axes, self.level)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
-from countermax._core.labels import told_apart
+from countermax._core.labels import fitted, told_apart
 from countermax._core.results import AbstractResult, Row, Table, tables_of
 from countermax._core.words import confidence, percent, percents
 from countermax._version import __version__
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 WIN = "win probability"
 _MOST_DRAWN = 12  # outcomes in the picture
+_MOST_LETTERS = 24  # of an arm below it
 
 
 @final
@@ -91,7 +92,7 @@ class Comparison(AbstractResult):
 
     @property
     def title(self) -> str:
-        here, there = self.worlds
+        here, there = told_apart(self.worlds)
         return f"Seen under {here}: {told_apart(self.labels)[self.seen]}. What would have happened under {there}?"
 
     @property
@@ -188,7 +189,7 @@ class Comparison(AbstractResult):
         if len(shown) < len(self.labels):
             title += f"\nShown: the {len(shown)} of {len(self.labels)} outcomes that could be likeliest"
         order = [*dict.fromkeys(each.quantity for each in rows)]
-        (here, there), scale = self.worlds, self.known.scale
+        (here, there), scale = fitted(self.worlds, _MOST_LETTERS), self.known.scale
         if self._has_score:
             scale = f"best \u2190 {scale} \u2192 worst"
         axes = f"probability under {there}, given what was seen under {here}", scale
@@ -196,7 +197,7 @@ class Comparison(AbstractResult):
 
     def plot_couplings(self) -> "Figure":
         """A heatmap of each coupling's joint law, with both laws on its margins."""
-        title = "P(row under {}, column under {})".format(*self.worlds)
+        title = "P(row under {}, column under {})".format(*told_apart(self.worlds))
         return plotting.draw_couplings(self.joints, self.p, self.q, told_apart(self.labels), title, self.worlds)
 
     def tables(self) -> list[Table]:

@@ -153,7 +153,7 @@ class SensitivityCurve(AbstractResult):
 
     @property
     def title(self) -> str:
-        here, there = self.worlds
+        here, there = told_apart(self.worlds)
         label = told_apart(self.labels)[self.seen]
         return f"Seen under {here}: {label}. What would have happened under {there}, {self.dial.asked}"
 

@@ -19,7 +19,7 @@ from countermax.couplings._named import as_couplings, is_same, named_couplings
 from countermax.learning import Fit, MatrixLoss, ObservedPairs, SquaredDifference, Training, fit
 from countermax.learning._losses import least_losses
 from countermax.learning._recipe import LEARNED
-from countermax.tables._reading import Chunk
+from countermax.tables._reading import NOBODY, Chunk
 from countermax.tables._sources import AbstractSource
 
 PRECISION = "Least variance is a criterion of precision, not evidence that the mechanism is true."
@@ -101,24 +101,29 @@ def _by_name(argument: str, labels: Labels, given: Any) -> tuple[tuple[str, ...]
 
 
 def fixed_couplings(scores: Scores, rows: AbstractSource, num_times: int) -> dict[str, AbstractCoupling]:
-    """The fixed couplings, with those that are made for the scores.
+    """The fixed couplings, with those that are made for the scores; none by an order that nobody gave.
 
     Several scores have a vector quantile among them, fitted to the frame's own worlds, where its rows are so few that
     plans of all of them take seconds.
     """
     with jax.enable_x64(True):  # scores that differ in their last digits have an order too
-        if len(scores.names) > 1:
-            each = zip(scores.names, scores.factual.T, strict=True)
-            by_one = {f"inverse CDF by {name}": InverseCDF.sorted_by(values) for name, values in each}
-            shared = np.array_equal(scores.factual, scores.counterfactual)  # as a mechanism needs them
-            if not shared or num_times * rows.num_rows * len(scores.factual) > MOST_PLANNED:
-                return named_couplings() | by_one
-            try:
-                pairs = own_pairs(rows)
-            except NothingChangesError:
-                return named_couplings() | by_one
-            return named_couplings(score=scores.factual, pairs=pairs) | by_one
-        return named_couplings(score=scores.factual[:, 0], counterfactual_score=scores.counterfactual[:, 0])
+        found = _all_fixed(scores, rows, num_times)
+    return {name: each for name, each in found.items() if name != "inverse CDF" or rows.reader.order != NOBODY}
+
+
+def _all_fixed(scores: Scores, rows: AbstractSource, num_times: int) -> dict[str, AbstractCoupling]:
+    if len(scores.names) > 1:
+        each = zip(scores.names, scores.factual.T, strict=True)
+        by_one = {f"inverse CDF by {name}": InverseCDF.sorted_by(values) for name, values in each}
+        shared = np.array_equal(scores.factual, scores.counterfactual)  # as a mechanism needs them
+        if not shared or num_times * rows.num_rows * len(scores.factual) > MOST_PLANNED:
+            return named_couplings() | by_one
+        try:
+            pairs = own_pairs(rows)
+        except NothingChangesError:
+            return named_couplings() | by_one
+        return named_couplings(score=scores.factual, pairs=pairs) | by_one
+    return named_couplings(score=scores.factual[:, 0], counterfactual_score=scores.counterfactual[:, 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,11 +266,10 @@ def choose(scores: Scores, variances: Mapping[str, float], bounds: Bounds | None
         why = "with one score, outcomes in its order have"
         if not scores.one_order:
             why = "the two worlds' scores sort the outcomes differently; matching their quantiles has"
-        return scores.best, (f"{why} the least variance of all couplings, {bounds.lower:.4g}, for every row at once.")
+        return scores.best, (f"{why} the least variance of all couplings, for every row at once.")
     best = min(variances, key=lambda name: variances[name])
     if bounds is not None and variances[best] <= bounds.lower * (1 + 1e-6):
-        least = f"{bounds.lower:.4g}"
-        return best, f"no coupling can have less variance than {least} on these rows."
+        return best, "no coupling can have less variance on these rows."
     why = "no order of the outcomes is optimal for several scores at once"
     if best == LEARNED:
         return best, f"{why}, and training on these rows found less variance than any fixed coupling has."

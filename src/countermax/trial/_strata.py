@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax._core.labels import listed, sorted_labels
+from countermax._core.labels import listed, sorted_labels, told_apart
 from countermax._tables.frames import Codes, Floats
 from countermax.causation._crossing import Crossing
 from countermax.intervals._sampling import Sampling, of_influences
@@ -118,9 +118,9 @@ def standardised(people: People, totals: Floats, arms: tuple[str, str], populati
     )
 
 
-def people_words(sizes: Sequence[int], arms: tuple[str, str], first: int = 0) -> str:
+def people_words(sizes: Sequence[int], arms: Sequence[str], first: int = 0) -> str:
     """How many people in each arm."""
-    a, b = first, 1 - first
+    (a, b), arms = (first, 1 - first), told_apart(arms)
     return f"{sizes[a]:,} people in {arms[a]} and {sizes[b]:,} in {arms[b]}"
 
 
