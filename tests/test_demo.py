@@ -114,7 +114,9 @@ def test_documents_show_the_answer_that_is_printed(example, document):
     assert f"\n{example.trial().compare(example.seen).summary()}\n" in (ROOT / document).read_text()
 
 
-def test_the_command_with_counts_counts_the_trial(example, comparison):
+def test_the_command_with_counts_counts_the_trial(example):
+    people = pd.read_csv(PEOPLE)
+    comparison = Trial(people, outcome="outcome", arm="arm", control=example.control).compare(example.seen)
     command = re.search(r"^    countermax (compare --control .*)$", COMMAND.read_text(), re.MULTILINE)[1]
     result = CliRunner().invoke(app, [*shlex.split(command), "--json"])
     assert result.exit_code == 0, result.output

@@ -251,7 +251,7 @@ def draw_ranges(
             for row in (each for each in answers if each.quantity == quantity):
                 lane = heights[row.coupling if apart else kinds[0]]
                 _draw_span(axes, lane, (row.value, row.value), row, dots[row.coupling])
-        axes.set_yticks(range(len(quantities)), wrapped(quantities, _LINE, 2))
+        axes.set_yticks(range(len(quantities)), wrapped(quantities, _LINE))
         axes.set_ylim(len(quantities) - 0.45, -0.55)
         if all(each.lower >= 0 and each.upper <= 1 for each in ranges):
             axes.set_xlim(-0.01, 1.01)
