@@ -15,7 +15,7 @@ test: $(VENV)/.developing         ## the test suite
 	$(BIN)/python -m pytest -n auto --dist=worksteal
 
 test-slow: $(VENV)/.developing    ## everything, long statistical runs too, with XLA's optimisations and fresh random examples
-	COUNTERMAX_TESTS=slow $(BIN)/python -m pytest -n auto --dist=worksteal -m 'slow or not slow'
+	COUNTERMAX_TESTS=slow $(BIN)/python -m pytest -n auto --dist=worksteal -m 'slow or not slow' --jaxtyping-packages=countermax,studies,beartype.beartype
 
 test-explorer: $(VENV)/.exploring ## the explorer in a real browser, and its JavaScript against Python
 	$(BIN)/python -m pytest -n 2 --dist=loadfile tests/explorer

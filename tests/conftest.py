@@ -56,7 +56,7 @@ settings.register_profile(
 settings.load_profile("slow" if os.environ.get("COUNTERMAX_TESTS") == "slow" else "countermax")
 
 _CACHE = "COUNTERMAX_TEST_CACHE"
-_MOST_MEMORY = 3 * 2**29
+_MOST_MEMORY = 5 * 2**29
 _LATER = ("test_trajectories.py", "test_demo.py", "test_ties.py")
 
 
@@ -67,7 +67,7 @@ def pytest_configure(config):
         os.environ["NUMBA_CACHE_DIR"] = os.path.join(os.environ[_CACHE], "numba")  # nothing of it reaches users' runs
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(_CACHE), ignore_errors=True))
     jax.config.update("jax_compilation_cache_dir", os.environ[_CACHE])
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
@@ -85,7 +85,7 @@ def pytest_collection_finish():
 
 @pytest.fixture(autouse=True, scope="module")
 def little_memory():
-    """Forgets compiled programs once they fill one and a half gigabytes, so that a worker stays under two.
+    """Forgets compiled programs once a worker has two and a half gigabytes, so that it stays under three.
 
     What is forgotten is compiled again, so this is done seldom, and what is free goes back to the system at once: what
     only seems to be in use would make it forget after every module.

@@ -16,7 +16,8 @@ interruption.listen(remove_unfinished)
 def busy(say="ready"):
     try:
         print(say, flush=True)
-        time.sleep(30)
+        for _ in range(300):  # a signal that comes just before a sleep is heard after it
+            time.sleep(0.1)
     except:  # as some libraries do
         pass
 
