@@ -5,6 +5,7 @@ examples.
 """
 
 import ctypes
+import functools
 import gc
 import os
 import shutil
@@ -31,8 +32,12 @@ import jax
 import jaxtyping
 import pytest
 from hypothesis import HealthCheck, settings
+from jax._src import traceback_util
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_traceback_in_locations_limit", 0)  # nobody reads where compiled operations come from
+if hasattr(traceback_util, "include_filename"):  # asked for each frame of each checked call, of a few hundred files
+    traceback_util.include_filename = functools.cache(traceback_util.include_filename)
 
 # A shell ignores Ctrl-C for what it runs in the background, and processes inherit that: those of the tests must not.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
