@@ -65,6 +65,8 @@ def looks(value: object) -> str:
 def visible(value: object) -> str:
     """What is left of a label when spaces and signs that nobody sees are forgotten."""
     text = unicodedata.normalize("NFKC", name_of(value))
+    if text.isascii() and text.isprintable():  # many names, soon read
+        return text.replace(" ", "")
     return "".join(each for each in text if unicodedata.category(each)[0] not in "ZC")
 
 

@@ -307,13 +307,15 @@ def centred(course: Course) -> tuple[Course, Floats]:
     every chain of an episode, if none ends before its last step. If some do, how many steps they earn for varies too,
     and by more than is swallowed.
     """
-    mdp, counted = course.mdp, (course.mdp.probs > 0) & ~course.mdp.absorbing[:, None, None]
+    mdp, nothing = course.mdp, np.zeros(len(course))
+    if (course.within(int(course.steps.max()) - 1) & mdp.absorbing).any():
+        return course, nothing
+    counted = (mdp.probs > 0) & ~mdp.absorbing[:, None, None]
     logged = np.arange(course.earned.shape[1]) < course.seen[:, None]
     rewards = np.concatenate([course.gains[counted], course.earned[logged]])
     middle = float(rewards.min() / 2 + rewards.max() / 2)
-    before_the_last = int(course.steps.max()) - 1
-    if abs(middle) <= _FAR * float(np.ptp(rewards)) or (course.within(before_the_last) & mdp.absorbing).any():
-        return course, np.zeros(len(course))
+    if abs(middle) <= _FAR * float(np.ptp(rewards)):
+        return course, nothing
     moved = replace(mdp, rewards=np.where(counted, course.gains - middle, 0))
     sums = np.concatenate([[0], np.cumsum(course.discount ** np.arange(course.horizon))])
     found = replace(course, mdp=moved, gains=moved.rewards, earned=course.earned - middle)

@@ -74,7 +74,8 @@ def grid_of(course: Course, gains: Floats, last: Floats, costs: Floats | None = 
     taken = np.zeros(1) if costs is None else costs.ravel()
     low -= times * float(taken.max())
     whole = high - low or 1.0
-    single = np.concatenate([gains[course.mdp.probs > 0], last - low, taken])
+    earned = gains[course.mdp.probs > 0]
+    single = np.concatenate([earned[earned != 0], last - low, taken])  # mostly ends alone earn something
     unit = np.abs(single[np.abs(single) > _EXACT * whole]).min(initial=whole)
     exact, number = False, _POINTS
     for finer in (1, 2, 3, 4, 5, 10) if discount == 1 and unit * _POINTS > whole else ():
