@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from countermax import InputError
+from countermax._core.quantities import shown
 from countermax.mdp import FiniteMDP
-from countermax.mdp._arrays import shortened
 
 
 class Query(NamedTuple):
@@ -33,7 +33,7 @@ class Query(NamedTuple):
         """The position of a state among the outcomes."""
         found = np.flatnonzero(self.successors == next_state) if isinstance(next_state, int | np.integer) else ()
         if len(found) != 1:
-            raise InputError(f"`next_state` must be reachable from state {self.state}, got {shortened(next_state)}")
+            raise InputError(f"`next_state` must be reachable from state {self.state}, got {shown(next_state)}")
         return int(found[0])
 
 

@@ -96,8 +96,8 @@ def test_actions_that_look_alike_are_named_with_how_often_they_occur(other):
     frame.loc[0, "action"] = other
     log = _log(frame, ("treat", "wait", other))
     (told,) = told_of_labels(log)
-    assert "(17 in the log)" in told
-    assert "(1 in the log) are 2 actions: labels are compared letter by letter" in told
+    assert "(17 cells)" in told
+    assert "(1 cell) are two actions: labels are compared letter by letter" in told
     policy = deterministic([1] * 5, 3)
     assert told in Cohort(log, policy, process=estimate(log)).replay(GumbelMax()).notes
     assert told in Cohort(log, policy).evaluate([], num_resamples=0, key=KEY).notes
@@ -111,7 +111,7 @@ def test_states_that_look_alike_are_named_and_others_are_not():
     frame["next_state"] = frame["next_state"].replace("dead", "Home")
     log = _log(frame, states=("Home", *STATES[1:]))
     assert told_of_labels(log) == (
-        "'Home' (3 in the log) and 'home' (4 in the log) are 2 states: labels are compared letter by letter. If they "
+        "'Home' (3 cells) and 'home' (4 cells) are two states: labels are compared letter by letter. If they "
         "mean the same, write them alike.",
     )
 

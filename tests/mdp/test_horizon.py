@@ -36,7 +36,7 @@ def test_returns_over_a_horizon_leave_out_what_came_later():
     for horizon in range(1, HORIZON + 2):
         weights = 0.9 ** np.arange(HORIZON) * (np.arange(HORIZON) < horizon)
         np.testing.assert_allclose(LOG.returns(0.9, horizon=horizon), LOG.rewards @ weights)
-    with pytest.raises(InputError, match=r"`horizon` must lie in 1\.\.1000000, got 0"):
+    with pytest.raises(InputError, match="`horizon` must be at least 1, got 0"):
         LOG.returns(horizon=0)
 
 

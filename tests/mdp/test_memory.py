@@ -77,7 +77,7 @@ def test_sizes_that_nobody_can_have_are_refused_with_the_number_and_the_limit(as
     ],
 )
 def test_a_horizon_without_end_is_refused_everywhere(ask):
-    with pytest.raises(InputError, match=r"`horizon` must lie in [01]\.\.1000000, got 1000000000"):
+    with pytest.raises(InputError, match=r"`horizon` must be at most 1000000, got 1000000000"):
         ask(HUGE)
 
 

@@ -57,7 +57,7 @@ def test_a_process_is_immutable_and_can_be_replaced_in_part():
         mdp.probs[0, 0, 0] = 1
     assert dataclasses.replace(mdp, discount=0.5).discount == 0.5
     assert "5 states" in repr(mdp)
-    with pytest.raises(InputError, match="`discount` must lie in"):
+    with pytest.raises(InputError, match="`discount` must be at most 1.0, got 1.5"):
         dataclasses.replace(mdp, discount=1.5)
     with pytest.raises(InputError, match="must hold 5 different names, got 4 in 5"):
         dataclasses.replace(mdp, state_names=("a", "b", "c", "d", "d"))

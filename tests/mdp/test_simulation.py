@@ -101,10 +101,10 @@ def test_impossible_simulations_are_refused():
     sure = FiniteMDP.from_dense(np.ones((2, 1, 2)) / 2, [0, 1.0], start=[1, 0], absorbing=[1])
     for episodes, horizon, message in (
         (0, 2, "`num_episodes` must be at least 1, got 0"),
-        (2, 0, r"`horizon` must lie in 1\.\.1000000, got 0"),
-        (2, 10**9, r"`horizon` must lie in 1\.\.1000000, got 1000000000"),
-        (10**12, 20, r"1000000000000 episodes of 20 steps would need about .* TB of memory.*; lower `num_episodes` or"),
-        (2.5, 20, "`num_episodes` must be a whole number and be at least 1, got 2.5"),
+        (2, 0, "`horizon` must be at least 1, got 0"),
+        (2, 10**9, "`horizon` must be at most 1000000, got 1000000000"),
+        (10**9, 20, r"1000000000 episodes of 20 steps would need about .* TB of memory.*; lower `num_episodes` or"),
+        (2.5, 20, "`num_episodes` must be a whole number, got 2.5"),
     ):
         with pytest.raises(InputError, match=message):
             simulate(sure, np.ones((2, 1)), num_episodes=episodes, horizon=horizon, key=jax.random.key(0))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Number
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,36 +136,46 @@ def missing_words(values: Iterable[Any]) -> list[Any]:
     return [value for value in values if isinstance(value, str) and str.__str__(value).strip() in _MISSING_WORDS]
 
 
+Cells: TypeAlias = Sequence[int] | NDArray[np.int64] | None
+"""How often each label occurs, where that is known."""
+
+
 def spelling_notes(
-    values: Sequence[Any],
-    what: str = "outcomes",
-    cells: Sequence[int] | NDArray[np.int64] | None = None,
-    advice: str = "empty these cells",
+    values: Sequence[Any], what: str = "outcomes", cells: Cells = None, advice: str = "empty these cells"
 ) -> list[str]:
     """Sentences about labels that look like missing values, and about those that look like each other."""
-    times = [""] * len(values) if cells is None else [f" ({int(each):,} cells)" for each in cells]
-    words = [each for each in zip(values, times, strict=True) if missing_words(each[:1])]
-    notes = []
-    if words:
-        texts = [text + number for text, (_, number) in zip(quoted([each[0] for each in words]), words, strict=True)]
-        verb, each = ("is", "it") if len(words) == 1 else ("are", "each")
-        notes.append(
-            f"Among the {what} {verb} {_together(texts)}: {each} counts as one of its own, not as missing. Where "
-            f"nothing is known, {advice}."
-        )
-    alike = look_alikes(values)
+    words = missing_words(values)
+    if not words:
+        return alike_notes(values, what, cells)
+    verb, each = ("is", "it") if len(words) == 1 else ("are", "each")
+    return [
+        f"Among the {what} {verb} {_together(words, values, cells)}: {each} counts as one of its own, not as missing. "
+        f"Where nothing is known, {advice}.",
+        *alike_notes(values, what, cells),
+    ]
+
+
+def alike_notes(values: Sequence[Any], what: str, cells: Cells = None) -> list[str]:
+    """Sentences about labels that look like each other."""
+    alike, notes = look_alikes(values), []
     for group in alike[:_MOST_GROUPS]:
         number = _COUNTS[len(group)] if len(group) < len(_COUNTS) else f"{len(group):,}"
         notes.append(
-            f"{_together(quoted(group))} are {number} {what}: labels are compared letter by letter. If they mean the "
-            "same, write them alike."
+            f"{_together(group, values, cells)} are {number} {what}: labels are compared letter by letter. If they "
+            "mean the same, write them alike."
         )
     if len(alike) > _MOST_GROUPS:
         notes.append(f"There are {len(alike) - _MOST_GROUPS:,} more groups of {what} that look alike.")
     return notes
 
 
-def _together(texts: Sequence[str]) -> str:
+def _together(some: Sequence[Any], values: Sequence[Any], cells: Cells) -> str:
+    """`'Well' (3 cells) and 'well' (1 cell)`."""
+    times = {} if cells is None else dict(zip(values, cells, strict=True))
+    texts = [
+        text + (f" ({times[each]:,} cell{'' if times[each] == 1 else 's'})" if times else "")
+        for text, each in zip(quoted(some), some, strict=True)
+    ]
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 

@@ -62,8 +62,14 @@ def as_flag(name: str, value: Any) -> bool:
     return value
 
 
-def shown(value: Any, most: int = 40) -> str:
-    """Anything in a message: short, and never an error of its own."""
+MOST_SHOWN = 60
+"""Characters of a value in a message."""
+
+
+def shown(value: Any, most: int = MOST_SHOWN) -> str:
+    """Anything in a message: short, and never an error of its own; a number of NumPy's as Python writes it."""
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        value = value.item()
     try:
         text = " ".join(repr(value).split())
     except (ValueError, RecursionError):  # thousands of digits, which Python does not print, or thousands of brackets

@@ -1,6 +1,5 @@
 """Arrays and numbers as users write them down: their types, and the checks that all of them share."""
 
-import operator
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
+from countermax._core.quantities import MOST_SHOWN, as_amount, as_count, shown
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -21,8 +21,6 @@ MOST_REWARD = 1e100
 """Squares of sums of such rewards are still finite."""
 
 _MOST_STEPS = 10**6  # a recursion takes at least microseconds for each step
-_MOST_WHOLE = 2**62
-_MOST_SHOWN = 60  # characters of a value in a message
 
 
 def as_floats(name: str, values: Values) -> Floats:
@@ -32,9 +30,9 @@ def as_floats(name: str, values: Values) -> Floats:
         if array.dtype == object and not any(each is None or isinstance(each, str | bytes) for each in array.flat):
             array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"`{name}` must hold numbers, got {shortened(values)}") from error
+        raise InputError(f"`{name}` must hold numbers, got {shown(values)}") from error
     if array.dtype.kind not in "biuf":
-        raise InputError(f"`{name}` must hold numbers, got {shortened(values)}")
+        raise InputError(f"`{name}` must hold numbers, got {shown(values)}")
     return array.astype(np.float64, copy=False)
 
 
@@ -131,34 +129,14 @@ def one_hot(place: int, size: int) -> Floats:
     return (np.arange(size) == place).astype(np.float64)
 
 
-def as_whole(name: str, value: Any, *, least: int, most: int | None = None) -> int:
-    """A whole number that is not too small, nor too large."""
-    limits = f"be at least {least}" if most is None else f"lie in {least}..{most}"
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise InputError(f"`{name}` must be a whole number and {limits}, got {shortened(value)}") from None
-    if isinstance(value, bool) or not least <= number <= (_MOST_WHOLE if most is None else most):
-        raise InputError(f"`{name}` must {limits}, got {shortened(value)}")
-    return number
-
-
 def as_horizon(horizon: int, *, least: int = 0) -> int:
     """A number of steps."""
-    return as_whole("horizon", horizon, least=least, most=_MOST_STEPS)
-
-
-def as_number(name: str, value: Any, low: int | float, high: int | float) -> float:
-    """A number within limits."""
-    number = as_floats(name, value)
-    if number.ndim != 0 or not low <= number <= high:
-        raise InputError(f"`{name}` must lie in [{low:g}, {high:g}], got {shortened(value)}")
-    return float(number)
+    return as_count("`horizon`", horizon, least=least, most=_MOST_STEPS)
 
 
 def checked_discount(discount: float) -> float:
     """A factor by which rewards lose worth with time."""
-    return as_number("discount", discount, 0, 1)
+    return as_amount("`discount`", discount, least=0.0, most=1.0)
 
 
 def check_sizes(num_states: int, num_actions: int, width: int = 1) -> None:
@@ -176,23 +154,14 @@ def _as_array(name: str, values: Values, what: str) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:  # ragged, say
-        raise InputError(f"`{name}` must hold {what}, got {shortened(values)}") from error
-
-
-def shortened(value: Any) -> str:
-    """A value in a message."""
-    try:
-        text = " ".join(repr(value.item() if isinstance(value, np.generic) else value).split())
-    except ValueError:  # thousands of digits, which Python does not print
-        return "a number with thousands of digits"
-    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
+        raise InputError(f"`{name}` must hold {what}, got {shown(values)}") from error
 
 
 def plainly(name: object) -> str:
     """A name in a message: as it is where that can be read, and else as Python would write it."""
     text = str(name)
-    readable = text.isprintable() and text == text.strip() and 0 < len(text) <= _MOST_SHOWN
-    return text if readable else shortened(text)
+    readable = text.isprintable() and text == text.strip() and 0 < len(text) <= MOST_SHOWN
+    return text if readable else shown(text)
 
 
 def frozen(values: NDArray) -> NDArray:

@@ -1,18 +1,16 @@
 """What a reader is told about a log and a policy."""
 
 from collections.abc import Sequence
-from functools import lru_cache
-from unicodedata import normalize
 
 import numpy as np
 from jaxtyping import Bool
 
-from countermax._core.labels import look_alikes
+from countermax._core.labels import alike_notes
 from countermax._core.words import percent
-from countermax.mdp._arrays import Floats, Ints
+from countermax.mdp._arrays import Floats
 from countermax.mdp._estimation import restricted, visits
 from countermax.mdp._importance import effective_sample_size
-from countermax.mdp._labels import Names, spoken
+from countermax.mdp._labels import spoken
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import state_distributions
 from countermax.mdp._process import FiniteMDP
@@ -65,10 +63,14 @@ def told_of_rewards(log: EpisodeLog, process: FiniteMDP) -> tuple[str, ...]:
 
 def told_of_labels(log: EpisodeLog) -> tuple[str, ...]:
     """Which states, and which actions, differ in how they are written and in nothing else."""
-    reached = np.bincount(log.steps().next_state, minlength=log.num_states)
-    reached += np.bincount(log.states[:, 0], minlength=log.num_states)
-    taken = np.bincount(log.steps().action, minlength=log.num_actions)
-    return (*_alike("states", log.state_names, reached), *_alike("actions", log.action_names, taken))
+    steps, found = log.steps(), list[str]()
+    for what, names, cells in (
+        ("states", log.state_names, np.concatenate([steps.next_state, log.states[:, 0]])),
+        ("actions", log.action_names, steps.action),
+    ):
+        if names is not None:
+            found += alike_notes(names, what, np.bincount(cells, minlength=len(names)))
+    return tuple(found)
 
 
 def told_of_undone(log: EpisodeLog, policy: Floats) -> str:
@@ -171,27 +173,6 @@ def _where(log: EpisodeLog, states: Bool[np.ndarray, " s"]) -> str:
     found = np.argsort(-often, kind="stable")[: int((often > 0).sum())].tolist()
     told = [f"{spoken('state', each, log.state_names)} ({often[each]}" for each in found]
     return _some([each + (f" of {len(log)} episodes)" if place == 0 else ")") for place, each in enumerate(told)])
-
-
-def _alike(kind: str, names: Names | None, times: Ints) -> tuple[str, ...]:
-    groups = () if names is None else _groups(names)
-    found = []
-    for group in groups[:_MOST_NAMED]:
-        assert names is not None
-        write = repr if len({normalize("NFKC", each) for each in group}) == len(group) else ascii
-        told = [f"{write(each)} ({times[names.index(each)]} in the log)" for each in group]
-        found.append(
-            f"{' and '.join(told)} are {len(group)} {kind}: labels are compared letter by letter. If they mean the "
-            "same, write them alike."
-        )
-    if len(groups) > _MOST_NAMED:
-        found.append(f"There are {len(groups) - _MOST_NAMED} more groups of {kind} that look alike.")
-    return tuple(found)
-
-
-@lru_cache(maxsize=16)
-def _groups(names: Names) -> tuple[tuple[str, ...], ...]:
-    return tuple(look_alikes(names))
 
 
 def _pair(log: EpisodeLog, action: int, state: int) -> str:

@@ -9,7 +9,8 @@ from jaxtyping import Bool
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, listed, reader
-from countermax.mdp._arrays import Values, as_finite, as_number, as_whole, shortened
+from countermax._core.quantities import as_amount, as_count, shown
+from countermax.mdp._arrays import Values, as_finite
 from countermax.mdp._process import FiniteMDP
 
 FAMILIES = {"any": "any coupling", "stable": "stable couplings", "monotone": "stable and monotone"}
@@ -54,20 +55,20 @@ class Changes:
 
     def __post_init__(self) -> None:
         if self.most is not None:
-            as_whole("most", self.most, least=0)
+            as_count("`most`", self.most, least=0)
         for name, words in (("plan", PLANS), ("aim", ("coupling", *FAMILIES))):
             if getattr(self, name) not in words:
-                given = shortened(getattr(self, name))
+                given = shown(getattr(self, name))
                 raise InputError(f"`{name}` must be one of {', '.join(words)}, got {given}")
-        as_whole("min_visits", self.min_visits, least=0)
+        as_count("`min_visits`", self.min_visits, least=0)
         if self.within is not None:
-            as_number("within", self.within, 0, 1)
-        if as_whole("ahead", self.ahead, least=0) and self.within is None:
+            as_amount("`within`", self.within, least=0.0, most=1.0)
+        if as_count("`ahead`", self.ahead, least=0) and self.within is None:
             raise InputError(f"`ahead` needs `within`, how much influence of the log counts; got ahead={self.ahead}")
         if self.aim != "coupling" and (self.plan == "fixed" or self.within is not None):
             raise InputError(
                 '`aim` must be "coupling" for plans that are fixed, or kept `within` what the log informs, got '
-                f"{shortened(self.aim)}: both rest on one coupling's rows"
+                f"{shown(self.aim)}: both rest on one coupling's rows"
             )
         if self.plan == "fixed" and self.within is not None:
             raise InputError('`within` needs plan="reacting", got "fixed": what is told before cannot turn back')
@@ -80,7 +81,7 @@ class Changes:
         if cost.shape not in ((), (mdp.num_actions, mdp.num_actions)) or (cost < 0).any():
             raise InputError(
                 f"`cost` must be a number, or [action, action] of {mdp.num_actions} actions, and not negative, got "
-                f"{shortened(self.cost)}"
+                f"{shown(self.cost)}"
             )
         may = mdp.allowed & ~mdp.absorbing[:, None] & ~self._forbidden(mdp)
         if self.min_visits:
@@ -105,14 +106,14 @@ class Changes:
         wanted = list(given)  # type: ignore[arg-type]
         place = Labels(names).places([reader(names)(each) if isinstance(each, str) else each for each in wanted])
         if (place < 0).any():
-            unknown = shortened(wanted[int((place < 0).argmax())])
+            unknown = shown(wanted[int((place < 0).argmax())])
             raise InputError(f"`forbidden` must name actions ({listed(names)}), got {unknown}")
         return np.broadcast_to(np.isin(np.arange(mdp.num_actions), place), shape)
 
 
 def as_changes(changes: int | Changes) -> Changes:
     """A number of changes stands for all else by default."""
-    return changes if isinstance(changes, Changes) else Changes(most=as_whole("changes", changes, least=0))
+    return changes if isinstance(changes, Changes) else Changes(most=as_count("`changes`", changes, least=0))
 
 
 class PathStep(NamedTuple):

@@ -13,6 +13,7 @@ from scipy import sparse
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
 from countermax._core.labels import Labels, listed, reader
+from countermax._core.quantities import as_amount, as_count, shown
 from countermax._core.words import confidence, number
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, AbstractSampler
@@ -21,7 +22,7 @@ from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
 from countermax.mdp import _cautions as cautions
 from countermax.mdp import _estimation as estimation
-from countermax.mdp._arrays import Floats, Ints, Values, as_mask, as_number, as_whole, shortened
+from countermax.mdp._arrays import Floats, Ints, Values, as_mask
 from countermax.mdp._changes import Changes, as_changes
 from countermax.mdp._decisions import Decisions, decisions_of
 from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of
@@ -164,9 +165,9 @@ class Cohort:
         self.discount = as_discount(self.process, discount)
         for name, value, words in (("censored", censored, ("stop", "model")), ("actions", actions, tuple(_DRAWN))):
             if value not in words:
-                raise InputError(f'`{name}` must be "{words[0]}" or "{words[1]}", got {shortened(value)}')
+                raise InputError(f'`{name}` must be "{words[0]}" or "{words[1]}", got {shown(value)}')
         if posterior is not None and not isinstance(posterior, Posterior):
-            raise InputError(f"`posterior` must be a Posterior, got {shortened(posterior)}")
+            raise InputError(f"`posterior` must be a Posterior, got {shown(posterior)}")
         self._behaviour = (
             None if behaviour is None else estimation.policy_rows(self.process, behaviour, argument="behaviour")
         )
@@ -223,7 +224,7 @@ class Cohort:
         means, or what the log earned where nothing is changed. A key, which is consumed once, means the same
         trajectories whatever JAX's default precision is.
         """
-        as_whole("num_samples", num_samples, least=1)
+        as_count("`num_samples`", num_samples)
         rows = self._model.law(coupling, exact=False)
         states, actions, returns = self._model.drawn(rows, num_samples, key=key)
         episode, share = np.repeat(np.arange(len(self)), num_samples), np.full(returns.size, 1 / num_samples)
@@ -413,7 +414,7 @@ class Cohort:
                 40 cannot say 95 %, and then less is said. Lower limits have it on their one side.
             key: Random key for drawing the resamples; consumed once.
         """
-        as_whole("num_resamples", num_resamples, least=0)
+        as_count("`num_resamples`", num_resamples, least=0)
         check_level(level)
         if self._setting.censored != "stop":
             raise InputError(
@@ -470,12 +471,12 @@ class Cohort:
             level: Confidence of the intervals.
             key: Random key.
         """
-        as_whole("num_resamples", num_resamples, least=0)
+        as_count("`num_resamples`", num_resamples, least=0)
         check_level(level)
         if num_resamples and key is None:
             raise InputError(f"`key` must be given to draw {num_resamples} resamples; for instance jax.random.key(0)")
         level = attained(level, num_resamples)
-        kept = tuple(as_number("shares", each, 0, 1) for each in shares)
+        kept = tuple(as_amount("`shares`", each, least=0.0, most=1.0) for each in shares)
         if not kept or min(kept) == 0:
             raise InputError(f"`shares` must hold numbers above 0 and at most 1, got {list(kept)}")
         told = (
@@ -557,9 +558,7 @@ class Cohort:
         if not isinstance(couplings, Mapping | str | Path):
             couplings = list(couplings) if isinstance(couplings, Iterable) else couplings
             if not isinstance(couplings, list) or any(not isinstance(each, str | Path) for each in couplings):
-                raise InputError(
-                    f"`couplings` must be words or files, or couplings by name, got {shortened(couplings)}"
-                )
+                raise InputError(f"`couplings` must be words or files, or couplings by name, got {shown(couplings)}")
         labels = outcome_labels(self.process, self._setting.outcomes)
         return {} if none and not couplings else as_couplings(couplings, labels)
 
@@ -639,7 +638,7 @@ def _learner(
 ) -> tuple[FiniteMDP | Callable[[EpisodeLog], FiniteMDP], str]:
     """The process, or what estimates it from a log; and where it comes from, in words."""
     if not isinstance(log, EpisodeLog):
-        raise InputError(f"`log` must be an EpisodeLog or a file, got {shortened(log)}")
+        raise InputError(f"`log` must be an EpisodeLog or a file, got {shown(log)}")
     if process is None:
         ends = None if absorbing is None else _named_states(log, absorbing)
         if measured:
@@ -652,7 +651,7 @@ def _learner(
     if isinstance(process, FiniteMDP):
         return process, "process given" + ("" if process.counts is None else ", an estimate with counts")
     if not callable(process):
-        raise InputError(f"`process` must be a FiniteMDP, or a function from a log to one, got {shortened(process)}")
+        raise InputError(f"`process` must be a FiniteMDP, or a function from a log to one, got {shown(process)}")
     return process, "process estimated from these episodes"
 
 
@@ -663,7 +662,7 @@ def _named_states(log: EpisodeLog, absorbing: Values) -> Values:
         wanted, names = list(found), log.state_names or tuple(range(log.num_states))  # type: ignore[arg-type]
         found = Labels(names).places(list(map(reader(names), wanted)))
         if (found < 0).any():
-            unknown = shortened(str(wanted[int((found < 0).argmax())]))
+            unknown = shown(str(wanted[int((found < 0).argmax())]))
             raise InputError(f"`absorbing` must name states of the log ({listed(names)}), got {unknown}")
     return as_mask("absorbing", found, log.num_states)
 

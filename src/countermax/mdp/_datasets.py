@@ -7,7 +7,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax.mdp._arrays import shortened
+from countermax._core.quantities import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ def _episodes(dataset: Any) -> Iterable[Any]:
         return _cut(dataset)
     if isinstance(dataset, Iterable) and not isinstance(dataset, Mapping):
         return dataset
-    raise InputError(f"{_RULE}, got {shortened(dataset)}")
+    raise InputError(f"{_RULE}, got {shown(dataset)}")
 
 
 def _field(episode: Any, *names: str) -> Any:
@@ -76,7 +76,7 @@ def _rows(number: int, episode: Any, names: Sequence[str] | None) -> "pd.DataFra
         _field(episode, *each) for each in (("observations",), ("actions",), ("rewards",), _TERMINATED)
     )
     if seen is None or actions is None or rewards is None or ended is None:
-        raise InputError(f"{_RULE}, got {shortened(episode)} as episode {number}")
+        raise InputError(f"{_RULE}, got {shown(episode)} as episode {number}")
     if isinstance(seen, Mapping | tuple):
         raise InputError("`dataset` must have observations of plain numbers; flatten dictionaries and tuples first")
     rewards = np.asarray(rewards, np.float64).ravel()

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from countermax import _plotting as plotting
+from countermax._core.quantities import as_count
 from countermax._core.results import Row
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.mdp._arrays import as_whole
 from countermax.mdp._labels import spoken
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
@@ -109,7 +109,7 @@ class Decisions(AbstractCohortResult):
         )
 
     def plot(self, most: int = 20) -> "plotting.Figure":
-        shown = drawn_effects({self.coupling: self}, self.decisions[: as_whole("most", most, least=1)])
+        shown = drawn_effects({self.coupling: self}, self.decisions[: as_count("`most`", most)])
         label, kind = self.context.meaning.added("the other action"), "step and other action"
         return plotting.draw_effects(shown, title=self.title, label=label, kind=kind)
 

@@ -9,11 +9,12 @@ from jaxtyping import Float, PRNGKeyArray
 
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
+from countermax._core.quantities import as_amount
 from countermax._core.results import Row
 from countermax._core.words import number
 from countermax.intervals import Interval
 from countermax.intervals._interval import student_interval
-from countermax.mdp._arrays import Floats, Ints, Values, as_finite, as_number
+from countermax.mdp._arrays import Floats, Ints, Values, as_finite
 from countermax.mdp._importance import effective_sample_size, resamples_of
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._results import AbstractCohortResult, Context, counted, ends
@@ -75,7 +76,7 @@ class ReturnDistribution(AbstractCohortResult):
 
     def quantile(self, share: float) -> float | None:
         """The least return that more than this share of episodes does not exceed; None where they fall short of it."""
-        above = self.probabilities.cumsum() > as_number("share", share, 0, 1)
+        above = self.probabilities.cumsum() > as_amount("`share`", share, least=0.0, most=1.0)
         if above.any():
             return float(self.returns[above.argmax()])
         return float(self.returns[-1]) if self.weighted else None
@@ -85,7 +86,7 @@ class ReturnDistribution(AbstractCohortResult):
 
         The episode at the edge counts in part, so that it is a coherent measure of risk and continuous in the share.
         """
-        if not as_number("share", share, 0, 1) > 0:
+        if not as_amount("`share`", share, least=0.0, most=1.0) > 0:
             raise InputError("`share` must be more than 0, got 0: there is no mean of no episodes")
         before = np.concatenate([[0.0], self.probabilities.cumsum()[:-1]])
         parts = np.clip(share - before, 0, self.probabilities)

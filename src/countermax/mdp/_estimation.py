@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from countermax._core.errors import InputError
+from countermax._core.quantities import as_amount, as_count
 from countermax.mdp import _arrays as arrays
 from countermax.mdp._arrays import SUM_TOLERANCE, Floats, Ints, Values
 from countermax.mdp._labels import named
@@ -81,7 +82,7 @@ def usual_policy(mdp: FiniteMDP) -> Floats:
 
 def deterministic(actions: Values, num_actions: int) -> Floats:
     """The policy that takes these actions, one for each state, for certain."""
-    chosen = arrays.as_indices("actions", actions, arrays.as_whole("num_actions", num_actions, least=1))
+    chosen = arrays.as_indices("actions", actions, as_count("`num_actions`", num_actions))
     if chosen.ndim != 1:
         raise InputError(f"`actions` must have one action for each state, got shape {chosen.shape}")
     arrays.check_sizes(len(chosen), num_actions)
@@ -99,7 +100,7 @@ def softened(policy: Values, best: float, *, allowed: Bool[np.ndarray, "s a"] | 
     probs = arrays.as_finite("policy", policy)
     if probs.ndim != 2 or probs.size == 0:
         raise InputError(f"`policy` must be [state, action], got shape {probs.shape}")
-    best = arrays.as_number("best", best, 0, 1)
+    best = as_amount("`best`", best, least=0.0, most=1.0)
     can = np.ones(probs.shape, bool) if allowed is None else arrays.as_booleans("allowed", allowed)
     if can.shape != probs.shape:
         raise InputError(f"`allowed` must have the shape of `policy`, {probs.shape}, got {can.shape}")
@@ -140,7 +141,7 @@ def estimate(
     """
     arrays.check_sizes(log.num_states, log.num_actions)
     ends = arrays.as_mask("absorbing", absorbing, log.num_states)
-    arrays.as_whole("least_visits", least_visits, least=1)
+    as_count("`least_visits`", least_visits)
     steps = log.steps()
     leaving = ends[steps.state]
     if leaving.any():
@@ -212,6 +213,6 @@ def estimate_policy(log: EpisodeLog, *, pseudo_count: float = 0.0) -> Floats:
 
     A `pseudo_count` is added to the count of every action, so that none is impossible.
     """
-    counts = visits(log) + arrays.as_number("pseudo_count", pseudo_count, 0, 1e100)
+    counts = visits(log) + as_amount("`pseudo_count`", pseudo_count, least=0.0, most=1e100)
     totals = counts.sum(axis=1, keepdims=True)
     return np.where(totals > 0, counts / np.where(totals > 0, totals, 1), 1 / log.num_actions)

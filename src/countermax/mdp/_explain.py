@@ -12,10 +12,11 @@ from jaxtyping import Float
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import identity, listed, reader
+from countermax._core.quantities import shown
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import name_of
-from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_floats, one_hot, shortened
+from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_floats, one_hot
 from countermax.mdp._decisions import decisions_of
 from countermax.mdp._labels import spoken
 from countermax.mdp._log import EpisodeLog
@@ -116,7 +117,7 @@ def find_episode(log: EpisodeLog, episode: Hashable) -> int:
             return position
     alike = [name for name in names if str(name) == str(episode)]
     hint = f"; {listed(alike[:1])} is there, but a text never equals a number" if alike else ""
-    raise InputError(f"`episode` must be in the log ({listed(names)}), got {shortened(episode)}{hint}")
+    raise InputError(f"`episode` must be in the log ({listed(names)}), got {shown(episode)}{hint}")
 
 
 def ends_of(mdp: FiniteMDP, log: EpisodeLog) -> Ints:
@@ -216,14 +217,14 @@ def _as_features(
         chosen = ends if len(ends) else _most_frequent(log.last_states, mdp.num_states)
         found = {spoken("state", int(end), mdp.state_names): one_hot(int(end), mdp.num_states) for end in chosen}
     elif not isinstance(features, Mapping):
-        raise InputError(f"`features` must have a number for each state, by name, got {shortened(features)}")
+        raise InputError(f"`features` must have a number for each state, by name, got {shown(features)}")
     else:
         found = {str(name): as_floats(f"features[{name!r}]", values) for name, values in features.items()}
     for name, values in found.items():
         if values.shape != (mdp.num_states,) or not (np.abs(values) <= MOST_REWARD).all():
             raise InputError(
                 f"`features[{name!r}]` must have one finite number for each of {mdp.num_states} states, "
-                f"got {shortened(values)}"
+                f"got {shown(values)}"
             )
     if not found:
         raise InputError("`features` must name at least one")

@@ -13,7 +13,8 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.labels import UNKNOWN, is_missing, listed
 from countermax._core.memory import check_memory
-from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, plainly, shortened
+from countermax._core.quantities import shown
+from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, plainly
 from countermax.mdp._labels import Space, coded, hint_about
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ def _indices(frame: "pd.DataFrame", column: str, space: Space) -> Ints:
 
 def _shown(values: "pd.Series", at: int) -> str:
     got = values.iloc[at]
-    return "nothing" if is_missing(got) else shortened(got.item() if isinstance(got, np.generic) else got)
+    return "nothing" if is_missing(got) else shown(got.item() if isinstance(got, np.generic) else got)
 
 
 def refuse(frame: "pd.DataFrame", column: str, bad: NDArray[np.bool_], rule: str, hint: str = "") -> None:

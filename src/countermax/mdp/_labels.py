@@ -12,8 +12,9 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import NUMBER, TEXT, UNKNOWN, Labels, identity, is_missing, listed
+from countermax._core.quantities import shown
 from countermax._tables.frames import as_frame
-from countermax.mdp._arrays import Ints, plainly, shortened
+from countermax.mdp._arrays import Ints, plainly
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,7 @@ def coded(values: "pd.Series") -> Coded:
     except InputError:
         row = next(row for row, value in enumerate(values) if not isinstance(value, Hashable))
         raise InputError(
-            f"row {values.index[row]}: `{values.name}` must hold numbers or text, got {shortened(values.iloc[row])}"
+            f"row {values.index[row]}: `{values.name}` must hold numbers or text, got {shown(values.iloc[row])}"
         ) from None
     return Coded(codes, tuple(distinct))
 
@@ -61,7 +62,7 @@ def as_names(argument: str, names: Iterable[Hashable] | None, size: int | None) 
         found = tuple(each.item() if isinstance(each, np.generic) else each for each in names)
         distinct = len(set(map(identity, found)))
     except TypeError as error:
-        raise InputError(f"`{argument}` must be a list of names, got {shortened(names)}") from error
+        raise InputError(f"`{argument}` must be a list of names, got {shown(names)}") from error
     wanted = len(found) if size is None else size
     if len(found) != wanted or distinct != wanted or not found:
         raise InputError(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
+from countermax._core.quantities import as_count, shown
 from countermax.mdp import _arrays as arrays
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values
 from countermax.mdp._frames import arranged, checked_columns, clock, numbers, read_episodes
@@ -228,7 +229,7 @@ class EpisodeLog:
         self, new_index: Values, num_states: int, *, state_names: Sequence[Hashable] | None = None
     ) -> "EpisodeLog":
         """The same episodes seen through a coarser description of the states: each old one has a new index."""
-        new = arrays.as_indices("new_index", new_index, arrays.as_whole("num_states", num_states, least=1))
+        new = arrays.as_indices("new_index", new_index, as_count("`num_states`", num_states))
         if new.shape != (self.num_states,):
             raise InputError(f"`new_index` must have one entry for each of {self.num_states} states, got {new.shape}")
         names = as_names("state_names", state_names, num_states)
@@ -278,7 +279,7 @@ def steps_compared(log: EpisodeLog, absorbing: Bool[np.ndarray, " s"], horizon: 
 def _space(kind: str, size: int | None, names: Sequence[Hashable] | None) -> Space:
     """How many states or actions there are, as far as that is known before any is read, and their names."""
     if size is not None:
-        arrays.as_whole(f"num_{kind}s", size, least=1)
+        as_count(f"`num_{kind}s`", size)
     found = as_names(f"{kind}_names", names, size)
     return Space(size if found is None else len(found), found)
 
@@ -290,8 +291,8 @@ def step_mask(lengths: Ints, width: int) -> NDArray[np.bool_]:
 
 def checked_steps(log: EpisodeLog) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which steps there are and which states were reached, once all that computations take for granted is checked."""
-    arrays.as_whole("num_states", log.num_states, least=1)
-    arrays.as_whole("num_actions", log.num_actions, least=1)
+    as_count("`num_states`", log.num_states)
+    as_count("`num_actions`", log.num_actions)
     if log.actions.ndim != 2 or log.actions.size == 0:
         raise InputError(f"`actions` must be [episode, step] and not empty, got shape {log.actions.shape}")
     count, longest = log.actions.shape
@@ -303,7 +304,7 @@ def checked_steps(log: EpisodeLog) -> tuple[NDArray[np.bool_], NDArray[np.bool_]
         if array.shape != shape:
             raise InputError(f"`{name}` must have shape {shape}, got {array.shape}")
     if log.episodes is not None and (not isinstance(log.episodes, tuple) or len(log.episodes) != count):
-        raise InputError(f"`episodes` must be a tuple that names each of {count}, got {arrays.shortened(log.episodes)}")
+        raise InputError(f"`episodes` must be a tuple that names each of {count}, got {shown(log.episodes)}")
 
     def refuse(name: str, array: np.ndarray, bad: np.ndarray, rule: str) -> None:
         if bad.any():

@@ -8,8 +8,9 @@ import numpy as np
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.labels import listed
+from countermax._core.quantities import shown
 from countermax.mdp import _frames as frames
-from countermax.mdp._arrays import Floats, Ints, plainly, shortened
+from countermax.mdp._arrays import Floats, Ints, plainly
 from countermax.mdp._clusters import MeasuredSteps
 from countermax.mdp._labels import Coded, coded, shared_names
 from countermax.mdp._log import step_mask
@@ -53,7 +54,7 @@ def arranged_rows(
 def checked_features(frame: "pd.DataFrame", features: Sequence[str]) -> tuple[str, ...]:
     """Columns of the rows, at least one."""
     if isinstance(features, str) or not len(features):
-        raise InputError(f"`features` must be a list of columns, got {shortened(features)}")
+        raise InputError(f"`features` must be a list of columns, got {shown(features)}")
     frames.require_columns(
         list(frame.columns), list(features), (), f"the steps must have the features {listed(features)}"
     )
@@ -111,7 +112,7 @@ def actions_of(
         names = shared_names([("the steps", frame["action"].iloc[np.flatnonzero(read.codes >= 0)])])
         return np.where(read.codes < 0, -1, read.places(names)), names, ()
     if isinstance(doses, str):
-        raise InputError(f"`doses` must be a list of columns, got {shortened(doses)}")
+        raise InputError(f"`doses` must be a list of columns, got {shown(doses)}")
     frames.require_columns(list(frame.columns), list(doses), (), f"the steps must have the doses {listed(doses)}")
     found = [_binned(frame, name, levels) for name in doses]
     sizes = [len(each.edges) + 1 for each in found]

@@ -10,9 +10,9 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.labels import UNKNOWN, listed
-from countermax._core.quantities import as_seed
+from countermax._core.quantities import as_count, as_seed, shown
 from countermax.mdp import _measured_rows as reading
-from countermax.mdp._arrays import Floats, Ints, Values, as_whole, plainly, shortened
+from countermax.mdp._arrays import Floats, Ints, Values, plainly
 from countermax.mdp._clusters import METHODS, MeasuredSteps, Partition, discretised
 from countermax.mdp._files import read_every_column, read_policy
 from countermax.mdp._labels import coded
@@ -76,9 +76,9 @@ class Measurements:
             seed: Seed of k-means and of the folds.
         """
         if method not in METHODS:
-            raise InputError(f"`method` must be one of {', '.join(METHODS)}, got {shortened(method)}")
-        as_whole("num_states", num_states, least=2)
-        as_whole("dose_levels", dose_levels, least=1)
+            raise InputError(f"`method` must be one of {', '.join(METHODS)}, got {shown(method)}")
+        as_count("`num_states`", num_states, least=2)
+        as_count("`dose_levels`", dose_levels)
         self._classifier = _checked_classifier(behaviour)
         self._partition = Partition(num_states, method, as_seed("seed", seed))
         frame = read_every_column(steps) if isinstance(steps, str | Path) else steps
@@ -203,12 +203,10 @@ def _checked_classifier(behaviour: Any) -> Any:
     """The classifier asked for; None for frequencies."""
     if isinstance(behaviour, str):
         if behaviour not in (_FREQUENCIES, _CLASSIFIER):
-            raise InputError(
-                f'`behaviour` must be "{_FREQUENCIES}", "{_CLASSIFIER}", or one, got {shortened(behaviour)}'
-            )
+            raise InputError(f'`behaviour` must be "{_FREQUENCIES}", "{_CLASSIFIER}", or one, got {shown(behaviour)}')
         return None if behaviour == _FREQUENCIES else usual_classifier()
     if not (hasattr(behaviour, "fit") and hasattr(behaviour, "predict_proba")):
-        raise InputError(f"`behaviour` must have fit and predict_proba, as classifiers do, got {shortened(behaviour)}")
+        raise InputError(f"`behaviour` must have fit and predict_proba, as classifiers do, got {shown(behaviour)}")
     return behaviour
 
 

@@ -13,7 +13,8 @@ from scipy.sparse import linalg
 
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
-from countermax.mdp._arrays import Floats, Ints, Values, as_finite, as_horizon, as_indices, as_whole
+from countermax._core.quantities import as_count
+from countermax.mdp._arrays import Floats, Ints, Values, as_finite, as_horizon, as_indices
 from countermax.mdp._estimation import as_policy, deterministic
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP, as_discount
@@ -53,7 +54,7 @@ def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None, most_roun
     immediate = np.where(mdp.allowed, mdp.expected_rewards, -np.inf)
     current = immediate.argmax(axis=1) if actions is None else as_indices("actions", actions, mdp.num_actions)
     as_policy(mdp, deterministic(current, mdp.num_actions))
-    as_whole("most_rounds", most_rounds, least=1)
+    as_count("`most_rounds`", most_rounds)
     everywhere = np.arange(mdp.num_states)
     for rounds in range(1, most_rounds + 1):
         values = policy_values(mdp, deterministic(current, mdp.num_actions))
@@ -157,7 +158,7 @@ def simulate(mdp: FiniteMDP, policy: Values, *, num_episodes: int, horizon: int,
     Each ends on arrival in an absorbing state, or after `horizon` steps. 20,000 sepsis episodes take a fraction of a
     second. A key means the same episodes everywhere, whatever JAX's default precision is; it is consumed once.
     """
-    as_whole("num_episodes", num_episodes, least=1)
+    as_count("`num_episodes`", num_episodes)
     as_horizon(horizon, least=1)
     check_memory(
         f"{num_episodes} episodes of {horizon} steps",

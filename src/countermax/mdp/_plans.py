@@ -9,13 +9,14 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from countermax import _plotting as plotting
+from countermax._core.quantities import as_count
 from countermax._core.results import Row
 from countermax._core.words import confidence, number, percent, span
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import name_of
 from countermax.intervals import Interval
-from countermax.mdp._arrays import Floats, Ints, as_whole
+from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._changes import FAMILIES, JUDGED, Changes, PathStep
 from countermax.mdp._labels import spoken
 from countermax.mdp._posterior import PosteriorDraws
@@ -326,7 +327,7 @@ class ChangesRanking(AbstractCohortResult):
         return Count(whole * (row.value or 0.0), Interval(*limits, self.any_interval.level)).told()
 
     def plot(self, most: int = 20) -> "plotting.Figure":
-        first = self.order[: as_whole("most", most, least=1)]
+        first = self.order[: as_count("`most`", most)]
         shown = plotting.Effects(
             [str(self.episodes[place]) for place in first],
             {self.coupling: self.effects[first, -1], "in-sample": self.in_sample[first, -1]},

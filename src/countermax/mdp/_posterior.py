@@ -10,12 +10,12 @@ from jaxtyping import Float
 
 from countermax._core.errors import InputError
 from countermax._core.progress import ProgressBar
-from countermax._core.quantities import as_seed
+from countermax._core.quantities import as_count, as_seed, shown
 from countermax._core.words import confidence
 from countermax._ray import in_prepared_parts
 from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
-from countermax.mdp._arrays import Floats, Values, as_whole, shortened
+from countermax.mdp._arrays import Floats, Values
 from countermax.mdp._prior import ModelPrior
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
@@ -52,9 +52,9 @@ class Posterior:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        as_whole("num_draws", self.num_draws, least=0)
+        as_count("`num_draws`", self.num_draws, least=0)
         if self.prior not in _PRIORS:
-            raise InputError(f"`prior` must be one of {', '.join(_PRIORS)}, got {shortened(self.prior)}")
+            raise InputError(f"`prior` must be one of {', '.join(_PRIORS)}, got {shown(self.prior)}")
         check_level(self.level)
         as_seed("seed", self.seed)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from countermax._core.errors import InputError
+from countermax._core.quantities import as_count
 from countermax.mdp import _arrays as arrays
 from countermax.mdp._arrays import MOST_REWARD, SUM_TOLERANCE, Floats, Ints, Values
 from countermax.mdp._labels import Names, as_names, named
@@ -136,7 +137,7 @@ class FiniteMDP:
             action_names: One for each action.
         """
         sizes = {"num_states": num_states, "num_actions": num_actions}
-        arrays.check_sizes(*(arrays.as_whole(name, size, least=1) for name, size in sizes.items()))
+        arrays.check_sizes(*(as_count(f"`{name}`", size) for name, size in sizes.items()))
         ends = arrays.as_mask("absorbing", absorbing, num_states)
         rows: dict[str, Any] = _pack(_entries(transitions, num_states, num_actions), num_states, num_actions, ends)
         return cls(

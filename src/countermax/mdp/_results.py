@@ -9,11 +9,12 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
 from countermax import _plotting as plotting
+from countermax._core.quantities import as_count
 from countermax._core.results import AbstractResult, Row, Table, tables_of
 from countermax._core.words import confidence, number, span
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
-from countermax.mdp._arrays import Floats, as_whole
+from countermax.mdp._arrays import Floats
 
 ANY, PERSISTENT, OBSERVED = "any coupling", "chance may persist", "observed"
 NOT_IN_LOG = "WARNING: your policy asks for what is not in the log"
@@ -534,7 +535,7 @@ class Ranking(AbstractCohortResult):
         )
 
     def plot(self, most: int = 20) -> "plotting.Figure":
-        first = self.order[: as_whole("most", most, least=1)]
+        first = self.order[: as_count("`most`", most)]
         shown = plotting.Effects(
             [str(self.episodes[place]) for place in first],
             {name: effect[first] for name, effect in self.effects.items()},

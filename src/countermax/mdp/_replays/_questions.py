@@ -20,9 +20,10 @@ from scipy import sparse
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax._core.memory import check_memory
+from countermax._core.quantities import shown
 from countermax.couplings import AbstractCoupling, AbstractSampler, Independent
 from countermax.couplings._named import as_coupling
-from countermax.mdp._arrays import Floats, Ints, Values, as_indices, plainly, shortened
+from countermax.mdp._arrays import Floats, Ints, Values, as_indices, plainly
 from countermax.mdp._estimation import as_policy, check_log, visits
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
@@ -130,7 +131,7 @@ class TransitionCoupling:
             coupling = as_coupling(coupling, outcome_labels(mdp, outcomes))
         if not isinstance(coupling, AbstractSampler):
             hint = "; make an instance of it" if isinstance(coupling, type) else ""
-            raise InputError(f"`coupling` must be a coupling, got {shortened(coupling)}{hint}")
+            raise InputError(f"`coupling` must be a coupling, got {shown(coupling)}{hint}")
         if exact and not isinstance(coupling, AbstractCoupling):
             name = type(coupling).__name__
             raise InputError(f"`coupling` must have an exact law, but {name} can only draw; use `Cohort.sample`")
