@@ -16,7 +16,7 @@ from countermax.causation._questions import Arms, Choosers, Evidence
 from countermax.tables import Predicted, Refit, Rows
 from countermax.trial import Design, Trial
 from studies import refits
-from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.refits import AGES, LABELS, Logistic
 
 LEVEL = 0.95

@@ -59,7 +59,7 @@ def study(
     want_traceback(debug)
     from countermax._core.errors import InputError
     from countermax._core.interruption import stop_status, unwinding
-    from studies.engine import Interrupted
+    from studies.experiments import Interrupted
     from studies.registry import redraw, reproduce
 
     if name == _PLOT:

@@ -15,7 +15,7 @@ from countermax.couplings._named import named_couplings
 from countermax.intervals import Interval
 from countermax.intervals._linearised import win_limits
 from countermax.intervals._sampling import of_counts
-from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.refits import NUM_REFITS, NUM_ROWS, STUDIES, refit_coverage
 
 Floats = NDArray[np.float64]

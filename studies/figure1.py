@@ -16,7 +16,7 @@ from countermax.learning import Disagreement, PerturbedPair, SquaredDifference
 from countermax.learning._losses import expected_losses
 from countermax.learning._recipe import Recipe
 from studies import plots
-from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section
+from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section
 from studies.synthetic import NUM_OUTCOMES, couplings_recipes, maximality_recipe, opposed_pair, published_scores
 from studies.training import GADGET_NAMES, train
 

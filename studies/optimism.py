@@ -12,7 +12,7 @@ from countermax.mdp import Changes, Cohort, EpisodeLog, FiniteMDP, Posterior, es
 from countermax.mdp._improving import ChangedEpisodes
 from countermax.mdp._replays._trajectories import Trajectories
 from countermax.mdp._results import SMALL
-from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.robustness import NUM_ACTIONS, Family, random_process
 
 HORIZON, MOST, NUM_DRAWS, FRESH = 8, 3, 100, 1000

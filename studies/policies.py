@@ -8,7 +8,7 @@ import numpy as np
 
 from countermax._core.page import Sheet, Value
 from countermax.mdp import Cohort, FiniteMDP, policy_value, simulate
-from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 
 HORIZON = 5
 NUM_RESAMPLES = 100

@@ -26,7 +26,7 @@ from countermax.learning import (
 )
 from countermax.learning._losses import Loss, expected_losses, least_losses
 from countermax.learning._recipe import Recipe
-from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.sepsis import trials_of
 from studies.synthetic import FITTED_TO_ALL, FLOOR, PROJECTED
 from studies.training import train

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from countermax._core.extras import import_pandas
 from countermax.tables import Predicted, Refit, Rows
-from studies.engine import Result
+from studies.experiments import Result
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from studies.causation import CausalCoverage
 from studies.coverage import Coverage
-from studies.engine import AbstractExperiment, Store, checked_preset, run_plan, write_documents
+from studies.experiments import AbstractExperiment, Store, checked_preset, run_plan, write_documents
 from studies.figure1 import Couplings, Maximality
 from studies.optimism import Optimism
 from studies.policies import Policies

@@ -11,7 +11,7 @@ import numpy as np
 from countermax._core.page import Sheet, Value
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate, policy_iteration, simulate
 from countermax.mdp._results import SMALL
-from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.trajectories import sepsis_log, true_value
 
 NUM_ACTIONS = 3

@@ -9,7 +9,7 @@ from countermax._core.errors import InputError
 from countermax._pairs import AbstractPairs
 from countermax.learning import FixedPair, RandomPairs, SquaredDifference
 from countermax.learning._recipe import Recipe
-from studies.engine import checked_preset
+from studies.experiments import checked_preset
 from studies.training import GADGET_NAMES
 
 NUM_OUTCOMES = 10

@@ -20,7 +20,7 @@ from countermax.learning import FixedPair
 from countermax.learning._losses import expected_losses, least_losses
 from countermax.learning._recipe import Recipe, reference_points
 from studies import plots
-from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.synthetic import (
     FITTED_TO_ALL,
     FLOOR,

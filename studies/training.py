@@ -21,7 +21,7 @@ from countermax.couplings import AbstractCoupling, load, save
 from countermax.learning import fit_many
 from countermax.learning._losses import AbstractObjective, Loss
 from countermax.learning._recipe import Recipe
-from studies.engine import CellContext, DamagedError, provenance, sealed, unsealed
+from studies.experiments import CellContext, DamagedError, provenance, sealed, unsealed
 
 _TRAINED, _TASK = "trained.json", "task"
 _ADDRESS = re.compile("0x[0-9a-f]+")  # of a function, which differs from one process to the next

@@ -27,7 +27,7 @@ from countermax.mdp import (
 from countermax.mdp._estimation import restricted, usual_policy
 from countermax.mdp._importance import importance_estimates, importance_ratios
 from countermax.mdp._planning import policy_values, state_distributions
-from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.processes import sepsis
 from studies.processes.icu import icu_sepsis
 from studies.sepsis import (

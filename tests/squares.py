@@ -4,7 +4,7 @@ import os
 import time
 
 from countermax._core.page import Sheet
-from studies.engine import AbstractExperiment, Cell, Section
+from studies.experiments import AbstractExperiment, Cell, Section
 
 
 class Squares(AbstractExperiment):

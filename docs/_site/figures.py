@@ -21,7 +21,7 @@ from countermax import Cohort, Design, GumbelMax, Trial, Worlds, outcome_bounds
 from countermax._plotting import draw_flows, house_style
 from countermax.explorer import page_path
 from countermax.mdp import policy_iteration, state_distributions
-from studies.engine import Store
+from studies.experiments import Store
 from studies.processes import sepsis
 from studies.registry import EXPERIMENTS
 

@@ -17,7 +17,7 @@ from countermax.learning import FixedPair, GivenOutcome, PerturbedPair, Relaxed,
 from countermax.learning._losses import AbstractLoss, AbstractObjective, Exact
 from countermax.learning._recipe import Recipe
 from studies import plots
-from studies.engine import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.sepsis._queries import WORLDS, AskedQuery, Trials, pipeline_settings, run_pipeline, trials_of
 from studies.sepsis._variances import (
     BY_SCORE,

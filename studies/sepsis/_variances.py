@@ -16,7 +16,7 @@ from countermax.couplings import AbstractCoupling, AbstractSampler, Comonotone
 from countermax.couplings._named import named_couplings
 from countermax.learning import SquaredDifference
 from countermax.learning._losses import AbstractLoss, AbstractObjective, expected_losses, least_losses
-from studies.engine import Result
+from studies.experiments import Result
 from studies.sepsis._queries import Trials
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ import pytest
 
 from countermax.learning._recipe import Recipe
 from studies import figure1
-from studies.engine import Store
+from studies.experiments import Store
 from studies.registry import reproduce
 from studies.synthetic import maximality_recipe, opposed_pair, published_scores
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from studies.engine import Store
+from studies.experiments import Store
 from studies.optimism import FAMILIES, MOST, Noisy, true_gains
 from studies.registry import EXPERIMENTS
 from studies.robustness import Family

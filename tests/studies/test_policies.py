@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from countermax.mdp import Cohort
-from studies.engine import Store
+from studies.experiments import Store
 from studies.policies import HORIZON, NUM_RESAMPLES, OVERLAPS, interval_coverage
 from studies.registry import EXPERIMENTS
 

@@ -11,7 +11,7 @@ from countermax.couplings import VectorQuantile
 from countermax.couplings._reference import scores_of_loss
 from countermax.learning._recipe import Recipe
 from studies import quantiles
-from studies.engine import CellContext
+from studies.experiments import CellContext
 from studies.quantiles import (
     RECIPES,
     RECORDS,

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from studies import refits
 from studies.coverage import _REFIT_KINDS, Coverage
-from studies.engine import Store
+from studies.experiments import Store
 from studies.refits import Logistic
 
 EFFECT = 0.6

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from studies.engine import Store
+from studies.experiments import Store
 from studies.registry import EXPERIMENTS
 from studies.robustness import FAMILIES, Family, robust_gains
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from studies import engine, registry
+from studies import experiments, registry
 from studies.command import app
-from studies.engine import Store
+from studies.experiments import Store
 from studies.registry import EXPERIMENTS
 from studies.synthetic import opposed_pair, published_scores
 
@@ -95,12 +95,12 @@ def test_the_commands_of_make_results_find_every_cell_done(command, tmp_path, mo
     folder = ROOT / command[command.index("--out") + 1]
     shutil.copytree(folder / "cells", tmp_path / "cells")
     found = []
-    monkeypatch.setattr(engine, "_work", lambda _, cell, *__: pytest.fail(f"{cell.name} is not stored"))
+    monkeypatch.setattr(experiments, "_work", lambda _, cell, *__: pytest.fail(f"{cell.name} is not stored"))
     monkeypatch.setattr(registry, "run_plan", lambda *arguments, **options: found.extend(arguments[1]))
     monkeypatch.setattr(registry, "write_documents", lambda *_, **__: [])
     done = CliRunner().invoke(app, [*command[:-1], str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    engine.run_plan(EXPERIMENTS, found, Store(tmp_path))
+    experiments.run_plan(EXPERIMENTS, found, Store(tmp_path))
     stored = records(str(folder.relative_to(ROOT / "results")))
     for experiment in {cell.experiment for cell in found}:
         assert {cell.name for cell in found if cell.experiment == experiment} == set(stored[experiment])

@@ -7,7 +7,7 @@ import pytest
 
 from countermax.learning._recipe import Recipe
 from studies import table1
-from studies.engine import Store
+from studies.experiments import Store
 from studies.registry import EXPERIMENTS, reproduce
 from studies.synthetic import Published, table1_recipes, task
 from studies.table1 import _summary, _verdict

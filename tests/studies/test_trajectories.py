@@ -5,7 +5,7 @@ import numpy as np
 
 from countermax.couplings import GumbelMax
 from countermax.mdp import Cohort
-from studies.engine import Store, run_plan
+from studies.experiments import Store, run_plan
 from studies.processes import sepsis
 from studies.registry import EXPERIMENTS
 from studies.trajectories import cautious_policy, sepsis_log, true_value

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from studies.engine import CellContext
+from studies.experiments import CellContext
 from studies.registry import EXPERIMENTS
 
 

@@ -1,4 +1,4 @@
-"""The engine: plans that are resumed, results that are kept, documents made from nothing but what is stored."""
+"""Experiments: plans that are resumed, results that are kept, documents made from nothing but what is stored."""
 
 import errno
 import json
@@ -19,8 +19,8 @@ from countermax._core.files import _host
 from countermax._core.page import Sheet
 from countermax.learning import Disagreement, Reinforce
 from countermax.learning._recipe import Recipe
-from studies import engine, training
-from studies.engine import CellContext, Interrupted, sealed, unsealed
+from studies import experiments, training
+from studies.experiments import CellContext, Interrupted, sealed, unsealed
 from studies.registry import EXPERIMENTS, redraw, reproduce
 from studies.synthetic import task
 from studies.training import train
@@ -39,7 +39,7 @@ def test_every_document_is_written_and_a_second_call_computes_nothing(squares, t
     ]
     assert r"50 \%\_" in (tmp_path / "sheets/squares.tex").read_text()
     assert "Words &amp; &lt;signs&gt;." in (tmp_path / "index.html").read_text()
-    monkeypatch.setattr(engine, "_work", lambda *_: pytest.fail("it was stored already"))
+    monkeypatch.setattr(experiments, "_work", lambda *_: pytest.fail("it was stored already"))
     reproduce(["squares"], tmp_path)
 
 
@@ -257,8 +257,8 @@ def test_a_sheet_is_written_three_ways_and_keeps_its_digits_for_programs():
     assert sheet.markdown().splitlines() == [
         "| name | 50 %_ |", "| --- | ---: |", "| a & b | 0.3 |", "| c |  |", "| d | 0.0 |"
     ]  # fmt: skip
-    assert r"a \& b & 0.3 \\" in engine.latex(sheet)
-    assert engine.latex(sheet).startswith("% Caption")
+    assert r"a \& b & 0.3 \\" in experiments.latex(sheet)
+    assert experiments.latex(sheet).startswith("% Caption")
     assert str(1 / 3) in sheet.csv()
 
 
