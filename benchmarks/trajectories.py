@@ -17,7 +17,7 @@ from countermax import GumbelMax
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate, policy_iteration, simulate
 from countermax.mdp._estimation import softened
 from countermax.mdp._replays import _trajectories
-from countermax.mdp._replays._general_chains import GeneralChains
+from countermax.mdp._replays._chains import GeneralChains
 from studies.processes.icu import icu_sepsis
 
 NUM_EPISODES, RECORDS, SOME, FEW, NUM_DRAWS, HORIZON = 20_000, 200, 500, 20, 200, 20

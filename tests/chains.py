@@ -5,7 +5,7 @@ import numpy as np
 from countermax import Independent
 from countermax._kernel import row_score_bounds
 from countermax.bounds._questions import filled_mean
-from countermax.mdp._replays._general_chains import GeneralChains
+from countermax.mdp._replays._chains import GeneralChains
 from countermax.mdp._replays._questions import TransitionCoupling, questions
 
 

@@ -180,7 +180,7 @@ def test_bad_options_are_one_line(files, tmp_path, as_users_call):
     for arguments, message in (
         (["--couplings", "magic"], "must be one of gumbel-max"),
         (["--plot", "out.jpeg"], "end it in .png"),
-        (["--engine", "spark"], "--engine must be local or ray, got 'spark'"),
+        (["--engine", "spark"], '`engine` must be "local" or "ray", got \'spark\''),
         (["--address", "auto"], "--address needs --engine ray"),
     ):
         result = run("evaluate-policy", log, "--policy", policy, *arguments)

@@ -13,6 +13,7 @@ from countermax import Trial
 from countermax._core.errors import InputError
 from countermax._core.results import AbstractResult, Row, plain, tables_of
 from countermax.bounds import Bounds
+from countermax.intervals import Interval
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of libraries that are imported on the way
 _PARTS = ("summary", "row", "to_frame", "to_dict", "to_json", "plot", "write_page", "_repr_html_", "__rich__")
@@ -101,3 +102,14 @@ def test_warnings_come_before_the_answer_in_every_form(answer):
     for text in (" ".join(str(warned).split()), warned._repr_html_()):
         assert text.count("WARNING: nobody did this.") == 1
         assert text.index("WARNING: nobody did this.") < text.index("The data alone")
+
+
+def test_rows_of_arrays_are_those_of_one_cell():
+    values, bounds = np.array([[1.0, 2.0], [3.0, 4.0]]), Bounds(np.zeros((2, 2)), np.arange(4.0).reshape(2, 2))
+    whole = Interval(bounds.lower - 1, bounds.upper + 1, 0.9)
+    assert Row.of("P(ill)", "everybody", "Gumbel-max", values, at=(1, 0)) == Row(
+        "P(ill)", "everybody", "Gumbel-max", 3.0
+    )
+    found = Row.of("P(ill)", "everybody", "any coupling", None, bounds, whole, (0, 1))
+    assert found == Row("P(ill)", "everybody", "any coupling", None, 0.0, 1.0, -1.0, 2.0)
+    assert Row.of("effect", "everybody", "", 2, None, Interval(1, 3, 0.9))[3:] == (2.0, None, None, 1.0, 3.0)

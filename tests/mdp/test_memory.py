@@ -14,9 +14,9 @@ from processes import LOG, MDP, POLICY, doubly_robust, frame_of
 from countermax import InputError, Maximal
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, estimate, estimate_policy, logged_pairs
 from countermax.mdp._estimation import deterministic
-from countermax.mdp._explain import earned_at
 from countermax.mdp._importance import importance_ratios
 from countermax.mdp._planning import policy_values, state_distributions
+from countermax.mdp._story import earned_at
 
 HUGE = 10**9
 FAR = EpisodeLog.from_frame(frame_of(("a", 0, 0, 0, HUGE, 0.0)))

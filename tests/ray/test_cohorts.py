@@ -19,7 +19,7 @@ from countermax._core.errors import InputError
 from countermax.cli import app
 from countermax.mdp import Cohort, EpisodeLog, Posterior, estimate, policy_iteration
 from countermax.mdp._estimation import restricted
-from countermax.mdp._replays import _compiled_chains, _general_chains, _trajectories
+from countermax.mdp._replays import _chains, _compiled_chains, _trajectories
 
 pytestmark = pytest.mark.usefixtures("ray")
 
@@ -38,7 +38,7 @@ def parts_of(monkeypatch):
     """A function that makes parts of so many episodes."""
 
     def set_size(size):
-        for module in (_compiled_chains, _general_chains):
+        for module in (_compiled_chains, _chains):
             monkeypatch.setattr(module, "_CELLS_AT_ONCE", size * STATES)
 
     return set_size

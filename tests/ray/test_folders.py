@@ -247,7 +247,7 @@ def test_files_that_differ_or_are_damaged_or_are_not_there_are_named(ray, table,
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--engine", "spark"], "--engine must be local or ray, got 'spark'"),
+        (["--engine", "spark"], '`engine` must be "local" or "ray", got \'spark\''),
         (["--address", "localhost:1"], "--address needs --engine ray"),
         (["--partition-by", "year"], "divides Parquet files into folders"),
     ],

@@ -9,6 +9,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,6 +54,15 @@ class Row(NamedTuple):
     ci_lower: float | None = None
     ci_upper: float | None = None
     """The confidence interval: of the value, or of the whole range."""
+
+    @classmethod
+    def of(
+        cls, what: str, about: str, coupling: str, value: Any, bounds: Any = None, interval: Any = None, at: Any = ()
+    ) -> "Row":
+        """From a number, and ranges that have a `lower` and an `upper`; of arrays, from what is `at` one place."""
+        ranges = ((None, None) if each is None else (each.lower, each.upper) for each in (bounds, interval))
+        numbers = (None if each is None else float(np.asarray(each)[at]) for each in (value, *chain(*ranges)))
+        return cls(what, about, coupling, *numbers)
 
     @property
     def shown(self) -> str:

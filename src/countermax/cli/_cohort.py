@@ -83,7 +83,7 @@ def explain(given: Typed, log: Log, policy: Policy, outputs: Outputs, address: A
 
 @one_line_errors
 @with_options(
-    _IMPROVE.without("changes", "otherwise").optional(),
+    _IMPROVE.without("changes").optional(),
     _CHANGES.without("most"),
     _COHORT.without("actions"),
     _STEPS,

@@ -199,9 +199,9 @@ def label(text: str) -> str:
 
 def connect(engine: str, address: str | None) -> None:
     """Connects to the cluster, where one is asked for; options that contradict each other are refused."""
-    if engine not in ("local", "ray"):
-        raise InputError(f"--engine must be local or ray, got {engine!r:.60}")
-    if engine == "ray":
+    from countermax._core.extras import on_ray
+
+    if on_ray(engine):
         from countermax._ray import connect
 
         connect(address)

@@ -1,10 +1,8 @@
 """Transport plans of worlds from a common reference: solved on the host, and kept while they are asked again."""
 
-import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
@@ -15,6 +13,7 @@ from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.threads import in_threads
 from countermax._core.transport import transport_shares
 from countermax._core.types import LogProbs
 
@@ -104,16 +103,10 @@ def _solve(log_p: Floats, log_weights: Floats, points: Floats, scores: Floats) -
         reference = _KEPT.reference(_at(log_weights, place, 1), _at(points, place, 2), _at(scores, place, 2))
         return _KEPT.plan(reference, np.ascontiguousarray(worlds[place]))
 
-    plans = map(plan, places) if len(places) == 1 else in_parallel(plan, places)
+    plans = map(plan, places) if len(places) == 1 else in_threads(plan, places)
     for place, (outcomes, atoms, found) in zip(places, plans, strict=True):
         result[(*place, outcomes, atoms)] = found
     return result
-
-
-def in_parallel(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-    """What a function that lets go of Python, as solvers do, says of each item."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(function, items))
 
 
 def _at(array: Floats, place: tuple[int, ...], ndim: int) -> Floats:

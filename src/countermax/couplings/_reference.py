@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
+from countermax._core.threads import in_threads
 from countermax._core.transport import transport_plan
 from countermax._pairs import AbstractPairs, ObservedPairs, Pairs, draw_pairs, num_outcomes_of
-from countermax.couplings._plans import in_parallel, squared_distances, with_ties_broken
+from countermax.couplings._plans import squared_distances, with_ties_broken
 
 Floats = NDArray[np.float64]
 
@@ -154,7 +155,7 @@ def _round(scores: Floats, worlds: Floats, weights: Floats | None, points: Float
 
     shares = weights if weights is not None else np.full(len(worlds), 1 / len(worlds))
     total, distance = np.zeros_like(points), 0.0
-    for share, (sent, one) in zip(shares, in_parallel(solve, worlds), strict=True):
+    for share, (sent, one) in zip(shares, in_threads(solve, worlds), strict=True):
         total += share * sent
         distance += share * one
     return total * len(points), distance
@@ -257,6 +258,6 @@ def _worlds(pairs: Pairs, num_worlds: int, key: PRNGKeyArray) -> tuple[Floats, F
 def _starts(p: Floats, q: Floats, weights: Floats, scores: Floats, rng: np.random.Generator) -> Floats:
     """Places half-way between outcomes that optimal plans of some of the pairs put together."""
     chosen = rng.choice(len(p), min(len(p), _PAIRS_FOR_STARTS), replace=False, p=weights)
-    found = in_parallel(lambda place: midpoints(p[place], q[place], scores), list(chosen))
+    found = list(in_threads(lambda place: midpoints(p[place], q[place], scores), chosen))
     places, masses = (np.concatenate(each) for each in zip(*found, strict=True))
     return np.asarray(places[rng.choice(len(places), 1000, p=masses / masses.sum())])

@@ -16,11 +16,11 @@ from countermax._core.checks import as_loss, is_traced
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_amount, as_choice, as_count
+from countermax._core.threads import in_threads
 from countermax._core.transport import transport_plan
 from countermax._core.types import LogProbs, OutcomeLike, Scalar
 from countermax.couplings import AbstractArgmaxSampler, AbstractCoupling, AbstractSampler
 from countermax.couplings._fields import as_vectors
-from countermax.couplings._plans import in_parallel
 from countermax.learning._program import Program
 
 Costs = Float[Array, "k k"]
@@ -265,7 +265,7 @@ def least_losses(loss: Loss, log_p: Float[Array, "n k"], log_q: Float[Array, "n 
     def solve(index: int) -> float:
         return float((transport_plan(probs_p[index], probs_q[index], matrices[index]).plan * matrices[index]).sum())
 
-    return np.array(in_parallel(solve, range(len(matrices))), np.float64)
+    return np.array(list(in_threads(solve, range(len(matrices)))), np.float64)
 
 
 @jax.jit

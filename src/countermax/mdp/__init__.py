@@ -14,7 +14,7 @@ from countermax.mdp._files import StepsFile as StepsFile
 from countermax.mdp._files import read_log as read_log
 from countermax.mdp._files import read_log_and_policy as read_log_and_policy
 from countermax.mdp._log import EpisodeLog as EpisodeLog
-from countermax.mdp._measured_states import MeasuredStates as MeasuredStates
+from countermax.mdp._measurements import MeasuredStates as MeasuredStates
 from countermax.mdp._measurements import Measurements as Measurements
 from countermax.mdp._planning import policy_iteration as policy_iteration
 from countermax.mdp._planning import policy_value as policy_value

@@ -85,9 +85,9 @@ class Changes:
             )
         may = mdp.allowed & ~mdp.absorbing[:, None] & ~self._forbidden(mdp)
         if self.min_visits:
-            if mdp.counts is None:
+            if mdp.visits is None:
                 raise InputError("`min_visits` needs a process with counts: estimate it from a log")
-            may &= mdp.counts.sum(axis=2) >= self.min_visits
+            may &= mdp.visits >= self.min_visits
         within = -np.inf if self.within is None else float(self.within) + SAME
         prices = np.broadcast_to(cost, (mdp.num_actions, mdp.num_actions)).astype(np.float64).copy()
         return _loops.Rules(prices, may, small, within, float(self.ahead), self.plan == "fixed")

@@ -28,7 +28,6 @@ from countermax.mdp._decisions import Decisions, decisions_of
 from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of
 from countermax.mdp._estimation import estimate, estimate_policy
 from countermax.mdp._evaluation import RESTRICTED, WHOLE, Estimating, PolicyEvaluation, evaluated
-from countermax.mdp._explain import earned_at, ends_of, find_episode, story_of
 from countermax.mdp._files import StepsFile, read_log, read_log_and_policy
 from countermax.mdp._importance import effective_sample_size, importance_ratios
 from countermax.mdp._labels import spoken
@@ -53,7 +52,7 @@ from countermax.mdp._results import (
     counted,
     signs,
 )
-from countermax.mdp._story import Story
+from countermax.mdp._story import Story, earned_at, ends_of, find_episode, story_of
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
 """Couplings by name, or a list of words and files, which name themselves."""
@@ -295,7 +294,9 @@ class Cohort:
         the log's frequencies as far as the process has counts, acts where a logged action is not known, and in both
         worlds after the log's end.
         """
-        setting, answering = self._unchanged(self._one(episode), otherwise), self._model.law(coupling).answering
+        setting, answering = self._one(episode), self._model.law(coupling).answering
+        if otherwise is not None:
+            setting = replace(setting, usual=estimation.as_policy(self.process, otherwise))
         model = Trajectories(self.process, setting, quiet=True)
         observed, name = float(model.observed[0]), name_of(answering)
         asked = partial(Trajectories.effects_of_actions, couplings=[answering])
@@ -309,7 +310,6 @@ class Cohort:
         coupling: str | Path | AbstractCoupling = "gumbel-max",
         *,
         changes: int | Changes = 3,
-        otherwise: Values | None = None,
     ) -> BestChanges:
         """The plans of at most one, two, ... changes to what was done that would have helped one episode most; exact.
 
@@ -320,34 +320,18 @@ class Cohort:
             episode: Name of the episode, or its position where episodes have no names.
             coupling: Coupling that answers, by itself, by name or as a file.
             changes: Largest number of changes, or all that there is to say about them.
-            otherwise: Policy that acts where a logged action is not known, and after the log's end; by default the
-                log's frequencies as far as the process has counts.
         """
-        setting, answering = self._unchanged(self._one(episode), otherwise), self._model.law(coupling).answering
+        setting, answering = self._one(episode), self._model.law(coupling).answering
         context = self._context(self._draws, ranges=True, told=(told_of_optimism(self._draws),))
         return best_changes_of(self.process, setting, answering, as_changes(changes), self._draws, context)
 
     def rank_changes(
-        self,
-        coupling: str | Path | AbstractCoupling = "gumbel-max",
-        *,
-        changes: int | Changes = 3,
-        otherwise: Values | None = None,
+        self, coupling: str | Path | AbstractCoupling = "gumbel-max", *, changes: int | Changes = 3
     ) -> ChangesRanking:
-        """All episodes by what the best plans of at most so many changes would have added; see `best_changes`.
-
-        Args:
-            coupling: Coupling that answers, by itself, by name or as a file.
-            changes: Largest number of changes, or all that there is to say about them.
-            otherwise: Policy that acts where a logged action is not known, and after the log's end.
-        """
-        setting, answering = self._unchanged(self._setting, otherwise), self._model.law(coupling).answering
+        """All episodes by what the best plans of at most so many changes would have added; see `best_changes`."""
+        answering = self._model.law(coupling).answering
         context = self._context(self._draws, ranges=True, told=(told_of_optimism(self._draws),))
-        return ranked_changes(self.process, setting, answering, as_changes(changes), self._draws, context)
-
-    def _unchanged(self, setting: Setting, otherwise: Values | None) -> Setting:
-        """The same where this is done where nobody knows what was, and after the log's end."""
-        return setting if otherwise is None else replace(setting, usual=estimation.as_policy(self.process, otherwise))
+        return ranked_changes(self.process, self._setting, answering, as_changes(changes), self._draws, context)
 
     def explain(
         self, episode: Hashable, *, couplings: Couplings | None = None, features: Mapping[str, Values] | None = None
@@ -466,10 +450,10 @@ class Cohort:
                 they are unbiased at each return if the behaviour is known, and cut off where they would sum to more
                 than one.
             shares: Shares of the worst episodes whose mean is shown.
-            num_resamples: Number of resamples for intervals, with the level and the key as of `evaluate`; the behaviour
-                policy is estimated again from each, unless it is known. By default there are no intervals.
-            level: Confidence of the intervals.
-            key: Random key.
+            num_resamples: Number of resamples for intervals; the behaviour policy is estimated again from each, unless
+                it is known. By default there are no intervals.
+            level: Confidence of the intervals; see `evaluate`.
+            key: Random key; see `evaluate`.
         """
         as_count("`num_resamples`", num_resamples, least=0)
         check_level(level)

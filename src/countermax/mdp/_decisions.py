@@ -15,7 +15,7 @@ from countermax.intervals import Interval
 from countermax.mdp._labels import spoken
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
-from countermax.mdp._results import SMALL, AbstractCohortResult, Answer, Context, answer_of, widest
+from countermax.mdp._results import SMALL, AbstractCohortResult, Answer, Claim, Context, answer_of
 
 
 class Decision(NamedTuple):
@@ -45,13 +45,14 @@ class Decision(NamedTuple):
     """Whether it may lead to an action that nobody took there, or is one."""
 
     @property
-    def robust(self) -> bool:
-        """Whether it would have helped under every coupling, even if chance persists, with confidence in the model.
+    def claim(self) -> Claim:
+        """That it would have helped, with all that this depends on."""
+        return Claim(self.effect, self.effect_bounds, *self[8:])
 
-        Nothing that rests on no visit is robust.
-        """
-        known = widest(self.effect_bounds, self.any_interval).lower, self.persistent.lower
-        return min(known) > SMALL and not self.untried
+    @property
+    def robust(self) -> bool:
+        """Whether it would have helped under every coupling, even if chance persists, with confidence in the model."""
+        return bool(self.claim.robust)
 
 
 @final
@@ -168,7 +169,7 @@ def decisions_of(
     observed: float,
 ) -> dict[str, Decisions]:
     """All decisions about one episode, by coupling; the effects, with their intervals, are as `answer_of` has them."""
-    visits, log = None if mdp.counts is None else mdp.counts.sum(axis=2), setting.log
+    visits, log = mdp.visits, setting.log
     found: dict[str, list[Decision]] = {name: [] for name in couplings}
     for step in range(len(untried)):
         state, action = int(log.states[0, step]), int(log.actions[0, step])

@@ -17,7 +17,7 @@ from countermax.intervals._interval import student_interval
 from countermax.mdp._arrays import Floats, Ints, Values, as_finite
 from countermax.mdp._importance import effective_sample_size, resamples_of
 from countermax.mdp._log import EpisodeLog
-from countermax.mdp._results import AbstractCohortResult, Context, counted, ends
+from countermax.mdp._results import AbstractCohortResult, Context, counted
 
 SHARES = (0.05, 0.1, 0.25, 0.5)
 
@@ -50,7 +50,7 @@ class ReturnDistribution(AbstractCohortResult):
     @property
     def rows(self) -> tuple[Row, ...]:
         about, numbers = counted(self.context.num_episodes, "episode"), self.numbers.items()
-        return tuple(Row(name, about, "", x, None, None, *ends(self.intervals.get(name))) for name, x in numbers)
+        return tuple(Row.of(name, about, "", x, None, self.intervals.get(name)) for name, x in numbers)
 
     @property
     def numbers(self) -> dict[str, float | None]:

@@ -74,8 +74,7 @@ def restricted(mdp: FiniteMDP, policy: Values) -> tuple[Floats, Floats]:
 
 def usual_policy(mdp: FiniteMDP) -> Floats:
     """How often each action was taken, if the process was estimated; all allowed ones alike where there is no count."""
-    counts = np.zeros(mdp.allowed.shape) if mdp.counts is None else mdp.counts.sum(axis=2).astype(np.float64)
-    counts *= mdp.allowed
+    counts = mdp.allowed * (np.zeros(mdp.allowed.shape) if mdp.visits is None else mdp.visits)
     counts[counts.sum(axis=1) == 0] = mdp.allowed[counts.sum(axis=1) == 0]
     return counts / counts.sum(axis=1, keepdims=True)
 

@@ -27,7 +27,7 @@ from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting, VaryingRewards
 from countermax.mdp._replays._persistent import possible_returns
 from countermax.mdp._replays._trajectories import Trajectories
-from countermax.mdp._results import AbstractCohortResult, Answer, Context, counted, ends
+from countermax.mdp._results import AbstractCohortResult, Answer, Context, counted
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
@@ -98,7 +98,7 @@ class PolicyEvaluation(AbstractCohortResult):
         for each in self.estimates:
             coupling = each.name.partition(", ")[2] if each.kind == _COUNTERFACTUAL else ""
             name = _COUNTERFACTUAL if coupling else each.name
-            found.append(Row(name, about, coupling, each.value, None, None, *ends(each.interval)))
+            found.append(Row.of(name, about, coupling, each.value, None, each.interval))
         if self.bounds is not None:
             found += Answer(_COUNTERFACTUAL, None, {}, self.bounds).rows(about)
         limits = [(f"{confidence(level)} lower limit, {method}", value) for method, value, level in self.lower_limits]
@@ -135,7 +135,7 @@ class PolicyEvaluation(AbstractCohortResult):
         """Dots with intervals, one line for each estimate; and a line for the truth, where it is known."""
         return plotting.draw_estimates(
             [
-                (each.name, each.kind, each.value, *ends(each.interval))
+                (each.name, each.kind, each.value, *(each.interval or (None, None))[:2])
                 for each in self.estimates
                 if each.value is not None
             ],

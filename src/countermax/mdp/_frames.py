@@ -3,7 +3,7 @@
 States and actions are told by name where there are names, and else by index; never by both.
 """
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,16 +65,22 @@ def arranged(frame: "pd.DataFrame", columns: Mapping[str, str] | None, score: Ma
         frame, ended = frame[~censored], (last & ~censored)[~censored]
     if "reward" not in names:
         ends = frame["next_state"][ended]
-        known = {str(label): float(number) for label, number in (score or {}).items()}
-        for label in ends.unique():
-            if str(label) not in known:
-                raise InputError(
-                    f"`score` must have a number for each final outcome, but has none for {plainly(label)}; where an "
-                    "outcome is not known, leave its cell empty: that episode is censored"
-                )
+        known = scored(ends.unique(), score)
         frame = frame.assign(reward=0.0)
         frame.loc[ended, "reward"] = [known[str(label)] for label in ends]
     return frame
+
+
+def scored(ends: Iterable[Hashable], score: Mapping | None) -> dict[str, float]:
+    """The score of each final outcome, by its text."""
+    known = {str(label): float(number) for label, number in (score or {}).items()}
+    for label in ends:
+        if str(label) not in known:
+            raise InputError(
+                f"`score` must have a number for each final outcome, but has none for {plainly(label)}; where an "
+                "outcome is not known, leave its cell empty: that episode is censored"
+            )
+    return known
 
 
 def _final_outcomes(frame: "pd.DataFrame") -> "pd.Series":

@@ -4,14 +4,23 @@ A number equals a number (2 is 2.0), a text the very same text; a text never equ
 beside names in words is refused instead of being taken for positions.
 """
 
-import re
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax._core.labels import NUMBER, TEXT, UNKNOWN, Labels, identity, is_missing, listed
+from countermax._core.labels import (
+    NUMBER,
+    TEXT,
+    UNKNOWN,
+    Labels,
+    are_numbers,
+    identity,
+    is_missing,
+    listed,
+    sorted_labels,
+)
 from countermax._core.quantities import shown
 from countermax._tables.frames import as_frame
 from countermax.mdp._arrays import Ints, plainly
@@ -20,8 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Names = tuple[Hashable, ...]
-
-_NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?")
 
 
 class Space(NamedTuple):
@@ -90,19 +97,19 @@ def shared_names(columns: Sequence[tuple[str, "pd.Series"]]) -> Names:
             f"names must be of one kind, got {' beside '.join(list(kinds.values())[:2])}, and a text never equals a "
             "number; write both alike"
         )
-    return tuple(sorted(found.values(), key=_order))
+    return tuple(sorted_labels(found.values()))
 
 
 def spoken(kind: str, index: int, names: Sequence[Hashable] | None) -> str:
     """A state or an action for readers: its name, or its index where there is none."""
     name = index if names is None else names[index]
-    return f"{kind} {name}" if _looks_like_number(name) else str(name)
+    return f"{kind} {name}" if are_numbers([name]) else str(name)
 
 
 def named(kind: str, index: int, names: Sequence[Hashable] | None) -> str:
     """A state or an action for messages: its name, and its index unless the name is a number as well."""
     name = index if names is None else names[index]
-    return f"{kind} {name}" if _looks_like_number(name) else f"{kind} {index} ({plainly(name)})"
+    return f"{kind} {name}" if are_numbers([name]) else f"{kind} {index} ({plainly(name)})"
 
 
 def hint_about(column: str, names: Names, value: object) -> str:
@@ -111,13 +118,3 @@ def hint_about(column: str, names: Names, value: object) -> str:
         kind = "action" if column == "action" else "state"
         return f"; a number is no name, and no position beside names: leave out `{kind}_names` if these are positions"
     return Labels(names).resemblance(value)
-
-
-def _looks_like_number(name: Hashable) -> bool:
-    return identity(name)[0] == NUMBER or (isinstance(name, str) and _NUMBER.fullmatch(name) is not None)
-
-
-def _order(name: Hashable) -> tuple[int, Any, str]:
-    if _looks_like_number(name) and not isinstance(name, complex):
-        return 0, float(name) if isinstance(name, str) else name, str(name)
-    return 1, 0, str(name)

@@ -10,7 +10,7 @@ from countermax._core.extras import import_pandas
 from countermax._core.labels import listed
 from countermax._core.quantities import shown
 from countermax.mdp import _frames as frames
-from countermax.mdp._arrays import Floats, Ints, plainly
+from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._clusters import MeasuredSteps
 from countermax.mdp._labels import Coded, coded, shared_names
 from countermax.mdp._log import step_mask
@@ -181,12 +181,8 @@ def steps_of_rows(
     if "reward" in frame.columns:
         earned[followed] = frames.numbers(frame.iloc[np.flatnonzero(followed)], "reward")
     else:
-        known = {str(label): float(each) for label, each in (score or {}).items()}
+        known = frames.scored(ends, score)
         for place, label in enumerate(ends):
-            if str(label) not in known:
-                raise InputError(
-                    f"`score` must have a number for each final outcome, but has none for {plainly(label)}"
-                )
             earned[last[ended == place]] = known[str(label)]
     longest = int(lengths.max())
     times = first[:, None] + np.arange(longest + 1)

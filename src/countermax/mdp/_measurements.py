@@ -1,28 +1,176 @@
 """Logs with measurements in place of states: read, made into states, and made into states again in each resample."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
+from jaxtyping import Bool, Float
 
+from countermax import _plotting as plotting
 from countermax._core.errors import InputError
+from countermax._core.extras import import_sklearn
 from countermax._core.labels import UNKNOWN, listed
 from countermax._core.quantities import as_count, as_seed, shown
+from countermax._core.results import AbstractResult, Row, Table
+from countermax._core.words import number
 from countermax.mdp import _measured_rows as reading
 from countermax.mdp._arrays import Floats, Ints, Values, plainly
 from countermax.mdp._clusters import METHODS, MeasuredSteps, Partition, discretised
 from countermax.mdp._files import read_every_column, read_policy
 from countermax.mdp._labels import coded
 from countermax.mdp._log import EpisodeLog, step_mask
-from countermax.mdp._measured_states import MeasuredStates
-from countermax.mdp._propensities import cross_fitted, usual_classifier
 from countermax.mdp._results import counted
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MeasuredStates(AbstractResult):
+    """States that were made from measurements, from worst to best, and the ends of episodes among them."""
+
+    names: tuple[str, ...]
+    sizes: Ints
+    """Rows of each state; of an end, episodes."""
+    features: tuple[str, ...]
+    means: Float[np.ndarray, "s f"]
+    """The mean of each feature; NaN for ends."""
+    returns: Float[np.ndarray, " s"]
+    """The mean return of the episodes that come there."""
+    usual: tuple[str, ...]
+    """What was done there most often; nothing at ends."""
+    sample_size: int
+    told: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{len(self.names)} states, {int(self._ends.sum())} of them ends, from {listed(self.features)}"
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        found = []
+        for place, name in enumerate(self.names):
+            found += [
+                Row("rows" if not self._ends[place] else "episodes", name, "", float(self.sizes[place])),
+                Row("mean return", name, "", float(self.returns[place])),
+            ]
+            if not self._ends[place]:
+                means = zip(self.features, self.means[place], strict=True)
+                found += [Row(f"mean {each}", name, "", float(mean)) for each, mean in means]
+        return tuple(found)
+
+    @property
+    def sample(self) -> str:
+        return f"{self.sample_size} episodes, {int(self.sizes[~self._ends].sum())} rows"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return (
+            "What comes next depends on the state and on what is done, not on what else was measured or came before.",
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.told
+
+    def summary(self) -> str:
+        order = np.flatnonzero(~self._ends)
+        worst, best = order[self.returns[order].argmin()], order[self.returns[order].argmax()]
+        return (
+            f'Episodes that come to "{self.names[worst]}" earn {number(self.returns[worst])} on average, those that '
+            f'come to "{self.names[best]}" {number(self.returns[best])}. The smallest state has '
+            f"{self.sizes[order].min()} rows, the largest {self.sizes[order].max()}."
+        )
+
+    def tables(self) -> list[Table]:
+        heads = ["state", "most often", "rows", "mean return", *self.features]
+        lines = [
+            [
+                name,
+                self.usual[place] or "(end)",
+                str(self.sizes[place]),
+                number(self.returns[place]),
+                *("" if mean != mean else f"{mean:.4g}" for mean in self.means[place]),
+            ]
+            for place, name in enumerate(self.names)
+        ]
+        return [Table(heads, lines, 2)]
+
+    def plot(self) -> "plotting.Figure":
+        kept = np.flatnonzero(~self._ends)
+        return plotting.draw_states(
+            [self.names[each] for each in kept],
+            list(self.features),
+            self.means[kept],
+            self.sizes[kept],
+            title=self.title,
+        )
+
+    @property
+    def _ends(self) -> Bool[np.ndarray, " s"]:
+        return np.array([not each for each in self.usual])
+
+
+_FOLDS = 5
+_FLATTEST, _SHARPEST = 0.05, 5.0  # powers of probabilities
+
+
+class Propensities(NamedTuple):
+    """Probabilities of all actions, [row, action], by fits that have not seen the row's episode."""
+
+    probabilities: Floats
+    loss: float
+    """The mean log loss of what was done."""
+    baseline: float
+    """That of the frequencies of the actions, whatever was measured."""
+
+
+def cross_fitted(
+    numbers: Floats, actions: Ints, episode: Ints, num_actions: int, classifier: Any, seed: int
+) -> Propensities:
+    """Fits to all episodes but a fifth, in turn, and predicts that one; then one power of all probabilities is fitted.
+
+    That is temperature scaling: one number cannot overfit, and no probability becomes zero. None is less than that of
+    one row in all.
+    """
+    sklearn = import_sklearn()
+    groups, group = np.unique(episode, return_inverse=True)
+    fold = np.random.default_rng(seed).permutation(len(groups))[group] % min(_FOLDS, len(groups))
+    shares = np.bincount(actions, minlength=num_actions) / len(actions)
+    found = np.tile(np.maximum(shares, 1 / len(actions)), (len(actions), 1))
+    for each in np.unique(fold).tolist():
+        held = fold == each
+        if len(np.unique(actions[~held])) > 1:
+            fitted = sklearn.base.clone(classifier).fit(numbers[~held], actions[~held])
+            found[held] = 0
+            found[np.ix_(held, fitted.classes_.astype(np.int64))] = fitted.predict_proba(numbers[held])
+    logs, done = np.log(np.maximum(found, 1 / len(actions))), np.arange(len(actions))
+
+    def loss(power: float) -> float:
+        scaled = power * logs
+        return float((np.logaddexp.reduce(scaled, axis=1) - scaled[done, actions]).mean())
+
+    from scipy.optimize import minimize_scalar
+
+    power = minimize_scalar(loss, bounds=(_FLATTEST, _SHARPEST), method="bounded").x
+    scaled = power * logs
+    probabilities = np.exp(scaled - np.logaddexp.reduce(scaled, axis=1)[:, None])
+    return Propensities(probabilities, loss(power), float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum()))
+
+
+def usual_classifier() -> Any:
+    """Multinomial logistic regression on standardised numbers."""
+    import_sklearn()
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+
 
 Resampling: TypeAlias = Callable[[Ints], tuple[EpisodeLog, Floats]]
 """From episodes, drawn with replacement, to their log and the policy in its states."""

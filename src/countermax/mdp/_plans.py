@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from countermax import _plotting as plotting
-from countermax._core.quantities import as_count
 from countermax._core.results import Row
-from countermax._core.words import confidence, number, percent, span
+from countermax._core.words import number, percent, span
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import name_of
@@ -28,14 +27,17 @@ from countermax.mdp._results import (
     PERSISTENT,
     SMALL,
     AbstractCohortResult,
+    Claim,
     Context,
     Count,
+    agreed_on,
     at,
     counted,
-    ends,
+    draw_first,
+    told_interval,
+    trusted,
     widest,
 )
-from countermax.mdp._story import Claim
 
 FADED = 0.05
 """Total variation below which what was logged no longer matters, unless `within` says otherwise."""
@@ -96,20 +98,20 @@ class BestPlan(NamedTuple):
     """Whether it may lead to an action that nobody took there."""
 
     @property
-    def agreed(self) -> bool:
-        """Whether every adapted coupling says that it would have helped, with confidence in the model too."""
-        return widest(self.bounds["any"], self.intervals.get("any")).lower > SMALL and not self.untried
-
-    @property
-    def robust(self) -> bool:
-        """The same even if chance may persist across steps. Nothing that rests on no visit is robust."""
-        return self.agreed and self.persistent.lower > SMALL
-
-    @property
     def claim(self) -> Claim:
         """That it would have helped, with all that this depends on."""
         known = self.interval, self.intervals.get("any"), self.persistent, self.untried
         return Claim(self.effect, self.bounds["any"], *known)
+
+    @property
+    def agreed(self) -> bool:
+        """Whether every adapted coupling says that it would have helped, with confidence in the model too."""
+        return bool(self.claim.agreed)
+
+    @property
+    def robust(self) -> bool:
+        """The same even if chance may persist across steps. Nothing that rests on no visit is robust."""
+        return bool(self.claim.robust)
 
 
 @final
@@ -148,15 +150,14 @@ class BestChanges(AbstractCohortResult):
         about, found = f"episode {self.episode}", list[Row]()
         for each in self.plans:
             what = f"effect of at most {counted(each.most, 'change')}"
-            found.append(Row(what, about, self.coupling, each.effect, None, None, *ends(each.interval)))
+            found.append(Row.of(what, about, self.coupling, each.effect, None, each.interval))
             for family, bounds in each.bounds.items():
-                limits = ends(each.intervals.get(family))
-                found.append(Row(what, about, FAMILIES[family], None, *ends(bounds), *limits))
-            found.append(Row(what, about, PERSISTENT, None, *ends(each.persistent)))
+                found.append(Row.of(what, about, FAMILIES[family], None, bounds, each.intervals.get(family)))
+            found.append(Row.of(what, about, PERSISTENT, None, each.persistent))
             found.append(Row(f"in-sample {what}", about, self.coupling, each.in_sample))
             if each.guaranteed is not None:
                 what = f"largest worst and best case of at most {counted(each.most, 'change')}"
-                found.append(Row(what, about, ANY, None, *ends(each.guaranteed)))
+                found.append(Row.of(what, about, ANY, None, each.guaranteed))
         return tuple(found)
 
     def summary(self) -> str:
@@ -174,6 +175,7 @@ class BestChanges(AbstractCohortResult):
         )
         kind = "best sequence told before" if self.changes.plan == "fixed" else kind
         promised = "" if best.interval is None else f"; in-sample {number(best.in_sample)}"
+        known, drawn = f"{told_interval(best.interval)}{promised}", self.context.meaning.drawn
         safe = best.guaranteed
         other = (
             f" In-sample, another plan adds at least {number(safe.lower)} under each of them, this one "
@@ -183,7 +185,7 @@ class BestChanges(AbstractCohortResult):
         )
         return (
             f"Episode {self.episode} earned {number(self.observed)}. By {self.coupling}, the {kind} with {most} would "
-            f"have added {number(best.effect)} to the {self.context.meaning.drawn}{_limits(best.interval)}{promised}.\n"
+            f"have added {number(best.effect)} to the {drawn}{known}.\n"
             f"Over all couplings that draw afresh at each step it adds {span(*best.bounds['any'])}. That it "
             f"{'helps' if best.effect > 0 else 'hurts'} {best.claim.sure}.{other}\n{self._told_path(best)}"
         )
@@ -283,7 +285,7 @@ class ChangesRanking(AbstractCohortResult):
     @property
     def agreed(self) -> Bool[np.ndarray, "n k"]:
         """Whether every adapted coupling says that a plan would have helped, with confidence in the model too."""
-        return _agreed(self.bounds, self.any_interval, self.untried)
+        return agreed_on(self.bounds, self.any_interval, self.untried)
 
     @property
     def order(self) -> Ints:
@@ -296,16 +298,12 @@ class ChangesRanking(AbstractCohortResult):
         for place in self.order.tolist():
             about = f"episode {self.episodes[place]}"
             for k in range(self.effects.shape[1]):
-                what, value = f"effect of at most {counted(k + 1, 'change')}", float(self.effects[place, k])
-                found.append(Row(what, about, self.coupling, value, None, None, *ends(at(self.interval, (place, k)))))
-                limits = ends(at(self.bounds, (place, k)))
-                found.append(Row(what, about, ANY, None, *limits, *ends(at(self.any_interval, (place, k)))))
+                what = f"effect of at most {counted(k + 1, 'change')}"
+                found.append(Row.of(what, about, self.coupling, self.effects, None, self.interval, (place, k)))
+                found.append(Row.of(what, about, ANY, None, self.bounds, self.any_interval, (place, k)))
         return tuple(found)
 
     def summary(self) -> str:
-        sure = "if the model is right"
-        if self.any_interval is not None:
-            sure = f"with {confidence(self.any_interval.level)} confidence in the model"
         told = [
             f"{counted(len(self.episodes), 'episode')}; effects on the {self.context.meaning.drawn} by {self.coupling}."
         ]
@@ -314,29 +312,22 @@ class ChangesRanking(AbstractCohortResult):
             told.append(
                 f"At most {counted(k + 1, 'change')} would have helped {helped}, hurt {hurt}, and added "
                 f"{number(effect.mean())} on average. Every coupling that draws afresh at each step agrees on the gain "
-                f"of {int(agreed.sum())}; even if chance persists, of {int(robust.sum())} (robust), {sure}."
+                f"of {int(agreed.sum())}; even if chance persists, of {int(robust.sum())} (robust), "
+                f"{trusted(self.any_interval)}."
             )
         return "\n".join(told)
 
     def _number(self, share: str) -> str:
         """How many episodes a share is, with its interval."""
-        row, whole = self.totals[share], len(self.episodes)
-        if row.ci_lower is None or self.any_interval is None:
-            return Count(whole * (row.value or 0.0)).told()
-        limits = whole * row.ci_lower, whole * (row.ci_upper or 0.0)
-        return Count(whole * (row.value or 0.0), Interval(*limits, self.any_interval.level)).told()
+        row, whole, interval = self.totals[share], len(self.episodes), None
+        if row.ci_lower is not None and row.ci_upper is not None and self.any_interval is not None:
+            interval = Interval(whole * row.ci_lower, whole * row.ci_upper, self.any_interval.level)
+        return Count(whole * (row.value or 0.0), interval).told()
 
     def plot(self, most: int = 20) -> "plotting.Figure":
-        first = self.order[: as_count("`most`", most)]
-        shown = plotting.Effects(
-            [str(self.episodes[place]) for place in first],
-            {self.coupling: self.effects[first, -1], "in-sample": self.in_sample[first, -1]},
-            at(self.bounds, (first, -1)),
-            at(self.any_interval, (first, -1)),
-        )
-        title = f"The {len(first)} of {len(self.episodes)} episodes that would have gained most"
-        label = self.context.meaning.added(f"at most {counted(self.effects.shape[1], 'change')}")
-        return plotting.draw_effects(shown, title=title, label=label)
+        last, what = (slice(None), -1), f"at most {counted(self.effects.shape[1], 'change')}"
+        effects = {self.coupling: self.effects[last], "in-sample": self.in_sample[last]}
+        return draw_first(self, most, effects, at(self.bounds, last), at(self.any_interval, last), what)
 
     def __repr__(self) -> str:
         return f"ChangesRanking({self.summary()})"
@@ -356,17 +347,9 @@ class ChangesRanking(AbstractCohortResult):
         }
 
 
-def _limits(interval: Interval | None) -> str:
-    return "" if interval is None else f" ({confidence(interval.level)} interval {span(*interval[:2])})"
-
-
 def told_of_optimism(draws: PosteriorDraws) -> str:
     """What is said of plans that are judged on the process that they were made on, or on others."""
     return _OPTIMISM if draws.posterior.num_draws else _IN_SAMPLE
-
-
-def _agreed(bounds: Bounds, interval: Interval | None, untried: Bool[np.ndarray, "n k"]) -> Bool[np.ndarray, "n k"]:
-    return (widest(bounds, interval).lower > SMALL) & ~untried
 
 
 def _judged(
@@ -411,8 +394,7 @@ def best_changes_of(
     means, known = draws.summarise(setting, asked, given, ranges=len(FAMILIES) + 1, spread=False)
     where = {family: (1 + 2 * place, 2 + 2 * place) for place, family in enumerate(FAMILIES)}
     untried = _untried(mdp, some, plan)
-    visits = None if mdp.counts is None else mdp.counts.sum(axis=2)
-    plans = []
+    visits, plans = mdp.visits, []
     for k in range(1, some.num_layers):
         path, chance = some.alone.likeliest(plan[0], k)
         changed, away = some.alone.followed(plan[0], k)
@@ -466,11 +448,9 @@ def _fades(distance: Floats, threshold: float) -> int | None:
 
 def _untried(mdp: FiniteMDP, some: Any, plan: Any) -> Bool[np.ndarray, "n k"]:
     """Which plans may come to an action that nobody took there, though there are counts."""
-    live = mdp.allowed & ~mdp.absorbing[:, None]
-    mark = np.zeros_like(live) if mdp.counts is None else live & (mdp.counts.sum(axis=2) == 0)
-    if not mark.any():
+    if not mdp.untried.any():
         return np.zeros((len(some.course), some.num_layers), bool)
-    return some.most_of(plan, np.broadcast_to(mark[:, :, None], mdp.probs.shape).astype(np.float64)) > 0
+    return some.most_of(plan, np.broadcast_to(mdp.untried[:, :, None], mdp.probs.shape).astype(np.float64)) > 0
 
 
 def ranked_changes(
@@ -493,19 +473,17 @@ def ranked_changes(
     for k in range(1, some.num_layers):
         for place, what in ((count, "effect of"), (count + 1, "share helped by"), (count + 2, "share hurt by")):
             words = f"{what} at most {counted(k, 'change')}"
-            value = at(known, (0, place, k))
-            totals[words] = Row(words, about, name, float(means[0, place, k]), None, None, *ends(value))
-            limits = float(means[1, place, k]), float(means[2, place, k])
-            ranges = ends(at(known, (1, place, k), (2, place, k)))
-            totals[f"{words}, {ANY}"] = Row(words, about, ANY, None, *limits, *ranges)
+            totals[words] = Row.of(words, about, name, means, None, known, (0, place, k))
+            bounds, whole = Bounds(means[1], means[2]), at(known, 1, 2)
+            totals[f"{words}, {ANY}"] = Row.of(words, about, ANY, None, bounds, whole, (place, k))
     each, later = slice(count), slice(1, None)
     bounds, whole = Bounds(means[1, each], means[2, each]), at(known, (1, each), (2, each))
     untried = _untried(mdp, some, plan)
-    robust = _agreed(bounds, whole, untried)
+    robust = agreed_on(bounds, whole, untried)
     if robust.any():  # what is not agreed on need not be asked about more
         asked = partial(_judged, coupling=coupling, changes=changes, plan=plan, families=(), lasting=robust)
         wide, known = draws.summarise(setting, asked, asked(model), ranges=1, spread=False)
-        robust = robust & _agreed(Bounds(wide[1], wide[2]), at(known, 1, 2), untried)
+        robust = robust & agreed_on(Bounds(wide[1], wide[2]), at(known, 1, 2), untried)
     return ChangesRanking(
         context=context,
         episodes=setting.log.names,

@@ -189,6 +189,17 @@ class FiniteMDP:
         """Which slots lead somewhere, by [state * num_actions + action, slot]; the order is that of `matrix`."""
         return self.probs.reshape(-1, self.width) > 0
 
+    @cached_property
+    def visits(self) -> Ints | None:
+        """[state, action]: how often each was seen, where the rows are estimates."""
+        return None if self.counts is None else self.counts.sum(axis=2)
+
+    @property
+    def untried(self) -> Bool[np.ndarray, "s a"]:
+        """Which rows rest on no visit, though there are counts."""
+        live = self.allowed & ~self.absorbing[:, None]
+        return np.zeros_like(live) if self.visits is None else live & (self.visits == 0)
+
     def support(self, state: int, action: int) -> tuple[Ints, Floats]:
         """The states that a step can lead to, in ascending order, and their probabilities."""
         self._check_pair(state, action)

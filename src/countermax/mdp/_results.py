@@ -22,6 +22,8 @@ Limits = TypeVar("Limits", bound=Bounds | Interval | None)
 NUMBERS = "number of gains", "number of losses"
 SMALL = 1e-9
 """An effect below this is rounding."""
+COUPLING, MODEL = "the coupling", "the estimated model"
+PERSISTENCE, UNTRIED = "chance not persisting across steps", "actions that nobody took"
 
 
 class Meaning(NamedTuple):
@@ -174,10 +176,10 @@ class Answer(NamedTuple):
         if self.observed is not None:
             yield Row(self.quantity, about, OBSERVED, self.observed)
         for name, value in self.values.items():
-            yield Row(self.quantity, about, name, float(value), None, None, *ends(self.intervals.get(name)))
-        yield Row(self.quantity, about, ANY, None, *ends(self.bounds), *ends(self.any_interval))
+            yield Row.of(self.quantity, about, name, value, None, self.intervals.get(name))
+        yield Row.of(self.quantity, about, ANY, None, self.bounds, self.any_interval)
         if self.persistent is not None:
-            yield Row(self.quantity, about, PERSISTENT, None, *ends(self.persistent))
+            yield Row.of(self.quantity, about, PERSISTENT, None, self.persistent)
 
     def at(self, place: Any) -> "Answer":
         """One of several answers."""
@@ -237,11 +239,6 @@ def widest(bounds: Bounds, interval: Interval | None) -> Bounds:
     return Bounds(*map(_plain, limits))
 
 
-def ends(limits: Bounds | Interval | None) -> tuple[float | None, float | None]:
-    """Both limits, for a row of numbers."""
-    return (None, None) if limits is None else (float(limits.lower), float(limits.upper))
-
-
 def at(limits: Limits, place: Any, of_upper: Any = None) -> Limits:
     """The part of bounds or intervals for some of their numbers; with `of_upper`, up to the upper limit of others."""
     found: Any = limits
@@ -254,6 +251,75 @@ def at(limits: Limits, place: Any, of_upper: Any = None) -> Limits:
 def _plain(number: Any) -> Any:
     """A number as Python has it; arrays as they are."""
     return number if np.ndim(number) else float(number)
+
+
+class Claim(NamedTuple):
+    """That something would have helped, with all that could make it otherwise; of arrays, one claim for each entry."""
+
+    effect: Any
+    bounds: Bounds
+    """Over all adapted couplings, which draw afresh at each step."""
+    interval: Interval | None
+    """Model uncertainty by the same coupling."""
+    any_interval: Interval | None
+    """Model uncertainty over all couplings."""
+    persistent: Bounds
+    """The effect if chance may persist across steps, model uncertainty included."""
+    untried: Any = False
+    """Whether it rests on an action that nobody took."""
+
+    @property
+    def agreed(self) -> Any:
+        """Whether every adapted coupling says so, with confidence in the model too."""
+        return agreed_on(self.bounds, self.any_interval, self.untried)
+
+    @property
+    def robust(self) -> Any:
+        """The same even if chance may persist across steps. Nothing that rests on no visit is robust."""
+        return self.agreed & (self.persistent.lower > SMALL)
+
+    @property
+    def same(self) -> bool:
+        """Whether there is no effect, whatever the coupling."""
+        return max(abs(self.bounds.lower), abs(self.bounds.upper), abs(self.effect)) <= SMALL
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """What could make it none, or the opposite: nothing, if it is robust."""
+        tried = (UNTRIED,) if self.untried else ()
+        if self.same:
+            known = self.any_interval is None or max(map(abs, self.any_interval[:2])) <= SMALL
+            lasting = max(abs(self.persistent.lower), abs(self.persistent.upper)) <= SMALL
+            return (*(() if known else (MODEL,)), *(() if lasting or not known else (PERSISTENCE,)), *tried)
+        sign = 1 if self.effect > 0 else -1
+        agreed = _beyond(self.bounds, sign)
+        sure = self.any_interval is None or _beyond(self.any_interval, sign)
+        if agreed and sure:
+            return (*(() if _beyond(self.persistent, sign) else (PERSISTENCE,)), *tried)
+        by_model = self.interval is not None and not _beyond(self.interval, sign)
+        return (*(() if agreed else (COUPLING,)), *((MODEL,) if by_model or (agreed and not sure) else ()), *tried)
+
+    @property
+    def sure(self) -> str:
+        """How sure the sign is, in words."""
+        if self.depends_on:
+            return f"depends on {' and on '.join(self.depends_on)}"
+        if self.any_interval is None:
+            return "holds under every coupling, even if chance persists across steps, if the model is right"
+        level = confidence(self.any_interval.level)
+        return (
+            f"is robust: it holds under every coupling, even if chance persists across steps, with {level} confidence"
+        )
+
+
+def agreed_on(bounds: Bounds, any_interval: Interval | None, untried: Any) -> Any:
+    """Whether a range, with its model uncertainty, is all gain, and rests on nothing that nobody tried."""
+    return (widest(bounds, any_interval).lower > SMALL) & np.logical_not(untried)
+
+
+def _beyond(limits: Bounds | Interval, sign: int) -> bool:
+    """Whether all of a range lies on one side of zero."""
+    return bool(limits.lower > SMALL if sign > 0 else limits.upper < -SMALL)
 
 
 class Count(NamedTuple):
@@ -381,9 +447,9 @@ class Replay(AbstractCohortResult):
             *(row for each in self.fates for row in each.rows()),
             Row(self.measure, mean, OBSERVED, float(self.observed.mean())),
             Row(self.measure, mean, coupling, self.mean),
-            self._effect_row(mean, self.effects.mean(), self.mean_interval),
+            Row.of("effect", mean, coupling, self.effects.mean(), None, self.mean_interval),
             *(
-                Row(what, f"of {counted(len(self.values), 'episode')}", coupling, each, None, None, *ends(limits))
+                Row.of(what, f"of {counted(len(self.values), 'episode')}", coupling, each, None, limits)
                 for what, (each, limits) in zip(NUMBERS, (self.gains, self.losses), strict=True)
             ),
         ]
@@ -393,12 +459,9 @@ class Replay(AbstractCohortResult):
             found += [
                 Row(self.measure, about, OBSERVED, earned),
                 Row(self.measure, about, coupling, value),
-                self._effect_row(about, value - earned, at(self.interval, place)),
+                Row.of("effect", about, coupling, self.effects, None, self.interval, place),
             ]
         return tuple(found)
-
-    def _effect_row(self, about: str, effect: float, interval: Interval | None) -> Row:
-        return Row("effect", about, self.coupling, float(effect), None, None, *ends(interval))
 
     def tables(self) -> list[Table]:
         """Counts, then values and effects side by side."""
@@ -474,15 +537,17 @@ class Ranking(AbstractCohortResult):
     @property
     def agreed(self) -> Bool[np.ndarray, " n"]:
         """Whether every adapted coupling says that the policy would have helped, with confidence in the model too."""
-        return self._sure(widest(self.bounds, self.any_interval).lower)
+        return self._claims.agreed
 
     @property
     def robust(self) -> Bool[np.ndarray, " n"]:
         """The same even if chance may persist across steps. Nothing that rests on no visit is robust."""
-        return self.agreed & self._sure(self.persistent.lower)
+        return self._claims.robust
 
-    def _sure(self, effects: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-        return (effects > SMALL) & ~self.untried
+    @property
+    def _claims(self) -> Claim:
+        first = next(iter(self.effects.values()))
+        return Claim(first, self.bounds, None, self.any_interval, self.persistent, self.untried)
 
     @property
     def order(self) -> Int[np.ndarray, " n"]:
@@ -519,9 +584,7 @@ class Ranking(AbstractCohortResult):
     def summary(self) -> str:
         name, first = next(iter(self.effects.items()))
         gained, lost = (Count(each.values[name], each.intervals.get(name)) for each in (self.gains, self.losses))
-        sure = "if the model is right"
-        if self.any_interval is not None:
-            sure = f"with {confidence(self.any_interval.level)} confidence in the model"
+        sure = trusted(self.any_interval)
         worse = int(((widest(self.bounds, self.any_interval).upper < -SMALL) & ~self.untried).sum())
         meaning = self.context.meaning
         return self._warned() + (
@@ -531,19 +594,11 @@ class Ranking(AbstractCohortResult):
             f"chance persists across steps, is the gain of {int(self.robust.sum())}.\n"
             f"With {name} assumed: {gained.told()} would have gained and {lost.told()} would have lost"
             f"{_sizes(f'gains in {meaning.drawn}', first[first > SMALL])}{_sizes('losses', -first[first < -SMALL])}.\n"
-            f"The mean effect is then {number(self.mean.values[name])}{_limits(self.mean, name)}."
+            f"The mean effect is then {number(self.mean.values[name])}{told_interval(self.mean.intervals.get(name))}."
         )
 
     def plot(self, most: int = 20) -> "plotting.Figure":
-        first = self.order[: as_count("`most`", most)]
-        shown = plotting.Effects(
-            [str(self.episodes[place]) for place in first],
-            {name: effect[first] for name, effect in self.effects.items()},
-            at(self.bounds, first),
-            at(self.any_interval, first),
-        )
-        title = f"The {len(first)} of {len(self.episodes)} episodes that would have gained most"
-        return plotting.draw_effects(shown, title=title, label=self.context.meaning.added("the other policy"))
+        return draw_first(self, most, self.effects, self.bounds, self.any_interval, "the other policy")
 
     def __repr__(self) -> str:
         return f"Ranking({self.summary()})"
@@ -566,6 +621,28 @@ def _sizes(what: str, effects: Float[np.ndarray, " k"]) -> str:
     return f"; {what} are {low}" if low == high else f"; {what} are {low} to {high}, {effects.mean():.2g} on average"
 
 
-def _limits(answer: Answer, name: str) -> str:
-    found = answer.intervals.get(name)
-    return "" if found is None else f" ({confidence(found.level)} interval {span(found.lower, found.upper)})"
+def trusted(interval: Interval | None) -> str:
+    """How far the model is trusted: `with 95 % confidence in the model`."""
+    return "if the model is right" if interval is None else f"with {confidence(interval.level)} confidence in the model"
+
+
+def told_interval(interval: Interval | None) -> str:
+    """` (95 % interval 0.100 to 0.300)`; nothing where there is none."""
+    return "" if interval is None else f" ({confidence(interval.level)} interval {span(*interval[:2])})"
+
+
+def draw_first(
+    ranking: Any,
+    most: int,
+    effects: Mapping[str, Float[np.ndarray, " n"]],
+    bounds: Bounds,
+    interval: Interval | None,
+    what: str,
+) -> "plotting.Figure":
+    """The effects of `what`, by coupling, on the first episodes of a ranking."""
+    first = ranking.order[: as_count("`most`", most)]
+    names = [str(ranking.episodes[place]) for place in first]
+    values = {name: each[first] for name, each in effects.items()}
+    shown = plotting.Effects(names, values, at(bounds, first), at(interval, first))
+    title = f"The {len(first)} of {len(ranking.episodes)} episodes that would have gained most"
+    return plotting.draw_effects(shown, title=title, label=ranking.context.meaning.added(what))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -71,18 +72,15 @@ class TableEffects(AbstractResult):
     @property
     def rows(self) -> Sequence[Row]:
         """The mean effect on each score, then the variance of the effect under each coupling, and over all of them."""
-        limits: tuple[float, ...]
-        found = []
-        for place, (name, mean) in enumerate(zip(self.scores, self.mean.tolist(), strict=True)):
+        found, intervals = [], self.variance_intervals or {}
+        for place, name in enumerate(self.scores):
             words = "mean effect" if len(self.scores) == 1 else f"mean effect on {name}"
-            limits = () if self.mean_interval is None else tuple(float(each[place]) for each in self.mean_interval[:2])
-            found.append(Row(words, "everybody", "", mean, None, None, *limits))
+            found.append(Row.of(words, "everybody", "", self.mean, None, self.mean_interval, place))
+        variance = partial(Row.of, "effect variance", "everybody")
         for name, value in sorted(self.variances.items(), key=lambda item: item[1]):
-            limits = () if self.variance_intervals is None else self.variance_intervals[name][:2]
-            found.append(Row("effect variance", "everybody", shown_name(name), value, None, None, *limits))
+            found.append(variance(shown_name(name), value, None, intervals.get(name)))
         if self.variance_bounds is not None:
-            limits = () if self.variance_bounds_interval is None else self.variance_bounds_interval[:2]
-            found.append(Row("effect variance", "everybody", ANY, None, *self.variance_bounds, *limits))
+            found.append(variance(ANY, None, self.variance_bounds, self.variance_bounds_interval))
         return found
 
     def summary(self) -> str:
@@ -111,7 +109,7 @@ class TableEffects(AbstractResult):
 
     def _details(self) -> Mapping[str, Any]:
         names = ("num_rows", "num_unchanged", "num_left_out", "scores", "mean", "mean_error", "choice", "reason")
-        return {name: getattr(self, name) for name in names} | {"choice": shown_name(self.choice)}
+        return self._named(*names) | {"choice": shown_name(self.choice)}
 
 
 def table_effects(source: AbstractSource, compared: Compared, refitting: Refitting | None) -> TableEffects:

@@ -179,7 +179,7 @@ class Rows:
         partition_by: str | Sequence[str] = (),
         overwrite: bool = False,
     ) -> Answered:
-        """Writes the table with its counterfactuals, chunk by chunk; what is written need not fit into memory.
+        """Writes the table with its `counterfactuals`, chunk by chunk; what is written need not fit into memory.
 
         A file appears with all rows, or not at all. In CSV and JSON lines an outcome is text, the exact characters of
         its cell or of its JSON value, and so are labels; the number 1 names the text "1". What is only passed through
@@ -191,8 +191,8 @@ class Rows:
             target: File to write: .csv, .parquet or .jsonl; for Parquet files also a folder, always so with
                 `engine="ray"`.
             coupling: Coupling of the two worlds; see `counterfactuals`.
-            bounds: Couplings that the bounds are over: `any`, `stable` or `none` for no such columns.
-            tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
+            bounds: Couplings that the bounds are over; see `counterfactuals`.
+            tolerance: Width of bounds that does not matter; see `counterfactuals`.
             prefix: Prefix of the names of new columns.
             partition_by: Column, or columns, that divide the output into folders; of Parquet files.
             overwrite: Whether the file that is read, or a folder's answer to another question, may be replaced.
@@ -209,14 +209,7 @@ class Rows:
         tolerance: int | float = 0.05,
         prefix: str = "counterfactual_",
     ) -> Answering:
-        """A function that adds `counterfactuals` to batches of Arrow, for any engine; `data` is an Arrow schema.
-
-        Args:
-            coupling: Coupling of the two worlds; see `counterfactuals`.
-            bounds: Couplings that the bounds are over: `any`, `stable` or `none` for no such columns.
-            tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
-            prefix: Prefix of the names of new columns.
-        """
+        """A function that adds `counterfactuals` to batches of Arrow, for any engine; `data` is an Arrow schema."""
         return Answering(self._schema.asking, self._columns(coupling, bounds, tolerance, prefix))
 
     def sums(self, verb: str = "transitions", **options: Any) -> Sums:

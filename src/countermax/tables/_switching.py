@@ -73,10 +73,9 @@ class SwitchingTable(AbstractResult):
         for i, before in enumerate(labels):
             for j, after in enumerate(labels):
                 name, about = f"count({after})", f"before {before}"
-                ends = () if self.interval is None else (self.interval.lower[i, j], self.interval.upper[i, j])
-                found.append(Row(name, about, self.coupling, float(self.counts[i, j]), None, None, *map(float, ends)))
-                found.append(Row(name, about, ANY, None, *(float(each[i, j]) for each in self.bounds)))
-                found.append(Row(f"surplus({after})", about, self.coupling, float(self.surplus[i, j])))
+                found.append(Row.of(name, about, self.coupling, self.counts, None, self.interval, (i, j)))
+                found.append(Row.of(name, about, ANY, None, self.bounds, None, (i, j)))
+                found.append(Row.of(f"surplus({after})", about, self.coupling, self.surplus, at=(i, j)))
         found += [
             Row(f"logsum {when}", "everybody", "", each)
             for when, each in zip(("before", "after"), self.logsums, strict=True)
@@ -130,7 +129,7 @@ class SwitchingTable(AbstractResult):
         return plotting.draw_flows(self.counts, told_apart(self.labels), told, self.coupling, self.bounds)
 
     def _details(self) -> Mapping[str, Any]:
-        return {"coupling": self.coupling, "labels": self.labels, "counts": self.counts, "surplus": self.surplus}
+        return self._named("coupling", "labels", "counts", "surplus")
 
 
 @dataclass(eq=False)

@@ -84,9 +84,8 @@ class Transitions(AbstractResult):
             for quantity, values, bounds, interval, whole in kinds:
                 for instead, other in enumerate(labels):
                     cell, name, about = (seen, instead), quantity.format(other), f"seen {label}"
-                    found.append(Row(name, about, self.coupling, float(values[cell]), None, None, *_at(interval, cell)))
-                    lower, upper = (float(each[cell]) for each in bounds)
-                    found.append(Row(name, about, ANY, None, lower, upper, *_at(whole, cell)))
+                    found.append(Row.of(name, about, self.coupling, values, None, interval, cell))
+                    found.append(Row.of(name, about, ANY, None, bounds, whole, cell))
         return found
 
     def tables(self) -> list[Table]:
@@ -120,10 +119,10 @@ class Transitions(AbstractResult):
         return " ".join(words)
 
     def _interval_words(self, *cell: int) -> str:
-        low, high = _at(self.counts_interval, cell)
-        if low is None or self.counts_interval is None or self.num_rows < 2:
+        if self.counts_interval is None or self.num_rows < 2:
             return ""
-        return f" ({confidence(self.counts_interval.level)} confidence interval {span(low, high, 1)})"
+        lower, upper, level = self.counts_interval
+        return f" ({confidence(level)} confidence interval {span(lower[cell], upper[cell], 1)})"
 
     def plot(self, title: str | None = None) -> "Figure":
         """The flows from what was seen to what would have been; the coupling is named, whatever the title."""
@@ -133,7 +132,7 @@ class Transitions(AbstractResult):
     def _details(self) -> Mapping[str, Any]:
         names = ("coupling", "labels", "counts", "num_rows", "num_unchanged", "num_left_out")
         level = None if self.counts_interval is None else self.counts_interval.level
-        return {name: getattr(self, name) for name in names} | {"level": level}
+        return self._named(*names) | {"level": level}
 
 
 @dataclass(eq=False)
@@ -243,10 +242,6 @@ def _summed(cells: Floats, chunk: Chunk, size: int) -> Floats:
 def _parts(sums: Floats, size: int) -> tuple[Floats, Floats, Floats]:
     """The numbers under the coupling, and the least and the largest of all couplings."""
     return sums[:, :size], sums[:, size::2], sums[:, size + 1 :: 2]
-
-
-def _at(interval: Interval | None, cell: tuple[int, ...]) -> tuple[float | None, float | None]:
-    return (None, None) if interval is None else (float(interval.lower[cell]), float(interval.upper[cell]))
 
 
 def _or_nan(values: Floats) -> Floats:

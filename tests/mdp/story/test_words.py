@@ -13,11 +13,11 @@ from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate
 from countermax.mdp._estimation import restricted
-from countermax.mdp._explain import treatments_of
 from countermax.mdp._posterior import NO_CONFOUNDING
 from countermax.mdp._process import MODEL_GIVEN
-from countermax.mdp._story import COUPLING, PERSISTENCE, UNTRIED, Claim, Meaning, behind, steps_in_words
-from countermax.mdp._story import MODEL as ESTIMATE
+from countermax.mdp._results import COUPLING, PERSISTENCE, UNTRIED, Claim, Meaning
+from countermax.mdp._results import MODEL as ESTIMATE
+from countermax.mdp._story import behind, steps_in_words, treatments_of
 
 STATES, ACTIONS = ("ill", "worse", "death", "survival"), ("fluid 0, oxygen", "fluid 2, oxygen", "fluid 0")
 QUICK = Posterior(num_draws=12)

@@ -123,16 +123,15 @@ class NodeAnswer(AbstractResult):
             about = f"{self.node}: {self.labels[row]} was seen" + ("" if one else f" ({numbers[row].sum():,.0f} rows)")
             for column, other in enumerate(self.labels):
                 quantity = f"P({other})" if one else f"number with {other}"
-                found.append(Row(quantity, about, self._under(), float(numbers[row, column])))
+                found.append(Row.of(quantity, about, self._under(), numbers, at=(row, column)))
                 if limits is not None:
-                    ends = (float(each[row, column]) for each in limits)
-                    found.append(Row(quantity, about, _OVER[self.bounds_over], None, *ends))
+                    found.append(Row.of(quantity, about, _OVER[self.bounds_over], None, limits, at=(row, column)))
         if self.score is not None:
             about = f"{self.node}, mean of {len(self.seen):,} rows"
-            found.append(Row("expected score", about, self._under(), float(self.score.mean())))
+            found.append(Row.of("expected score", about, self._under(), self.score.mean()))
             if self.score_bounds is not None:
-                ends = (float(each.mean()) for each in self.score_bounds)
-                found.append(Row("expected score", about, _OVER[self.bounds_over], None, *ends))
+                limits = Bounds(*(each.mean() for each in self.score_bounds))
+                found.append(Row.of("expected score", about, _OVER[self.bounds_over], None, limits))
         return tuple(found)
 
     @property

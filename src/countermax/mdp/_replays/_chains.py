@@ -7,19 +7,21 @@ what was prepared once, and of the episodes only those of their batches; batches
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from copy import copy
 from itertools import starmap
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
+from scipy import sparse
 
 from countermax._core.threads import num_threads
 from countermax._kernel import has_closed_form
 from countermax._ray import connect, in_prepared_parts
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._replays._course import Course
-from countermax.mdp._replays._questions import TransitionCoupling
+from countermax.mdp._replays._questions import AnswerCache, TransitionCoupling
 
 ToCome: TypeAlias = tuple[Any, ...]
 """Tables [row, state] of what is still to come when the log ends; the last entry says which row each episode has."""
@@ -99,8 +101,6 @@ def chains_for(course: Course, law: TransitionCoupling | None, *, stable: bool =
         from countermax.mdp._replays._compiled_chains import CompiledChains
 
         return CompiledChains(course, law, stable=stable)
-    from countermax.mdp._replays._general_chains import GeneralChains
-
     return GeneralChains(course, law)
 
 
@@ -112,8 +112,6 @@ def each_batch(
     `backwards` asks for values. On Ray (`spread`) other processes must be able to import what is asked, and each part
     of the episodes counts from 0, which is undone here.
     """
-    from countermax.mdp._replays._general_chains import GeneralChains
-
     batches = chains.batches(to_come[-1] if backwards else None)
     if spread:
         for batch, (episodes, *found) in zip(batches, _on_ray(chains, course, to_come, ask, batches), strict=True):
@@ -159,3 +157,144 @@ def _asking(chains: AbstractChains, course: Course, ask: Asking) -> Callable[...
         return ask(chains.of(some, *prepared), some, np.arange(len(some)), to_come)
 
     return asked
+
+
+_CELLS_AT_ONCE = 2**18  # episodes times states that are replayed together: what fits the processor's cache
+_ROWS_AT_ONCE = 2**14
+
+
+@final
+class GeneralChains(AbstractChains):
+    """Any coupling by its own formulas, by way of JAX: slower, and the reference for compiled loops."""
+
+    def __init__(self, course: Course, law: TransitionCoupling):
+        """For one coupling."""
+        self._course = course
+        self._known = AnswerCache(law, course.facts._replace(of_step=course.facts.of_step[:0]))  # whatever the episode
+
+    def batches(self, rows: Ints | None = None) -> list[Ints]:
+        del rows
+        count, at_once = len(self._course), max(1, _CELLS_AT_ONCE // self._course.mdp.num_states)
+        return [np.arange(start, min(start + at_once, count)) for start in range(0, count, at_once)]
+
+    def prepared(self, episodes: Ints) -> tuple[NDArray, ...]:
+        del episodes
+        return ()
+
+    def of(self, course: Course, *prepared: NDArray) -> "GeneralChains":
+        assert not prepared
+        found = copy(self)
+        found._course = course
+        return found
+
+    def forwards(self, batch: Ints, *, path: bool) -> Arrived:
+        course, mdp = self._course, self._course.mdp
+        moments = np.zeros((len(batch), mdp.num_states, 3))
+        moments[np.arange(len(batch)), course.first[batch], 0] = 1
+        seen = course.seen[batch]
+        kept = np.zeros((len(batch), int(seen.max()) + 1, mdp.num_states)) if path else None
+        for step in range(int(seen.max()) + 1):
+            if kept is not None:
+                kept[:, step] = moments[:, :, 0]
+            going = seen > step
+            if going.any():
+                moments[going] = self._pushed(batch[going], step, moments[going])
+        return Arrived(batch, moments, kept)
+
+    def _pushed(self, episodes: Ints, step: int, moments: Floats) -> Floats:
+        course, mdp = self._course, self._course.mdp
+        place, state = np.nonzero((moments[:, :, 0] > 0) & ~mdp.absorbing)
+        table = course.choices.of_fact[course.facts.of_step[episodes[place], step]]
+        entry, action = np.nonzero(choices := course.choices.tables[table, state])
+        place, state, share = place[entry], state[entry], choices[entry, action]
+        fact, factor = course.facts.of_step[episodes[place], step], course.discount**step
+        before = moments[place, state] * share[:, None]
+        same = (course.facts.state[fact] == state) & (course.facts.action[fact] == action)
+        after = moments * mdp.absorbing[:, None]
+        rows = self._known.rows(fact[~same], state[~same], action[~same])
+        shifts, cells = place[~same] * mdp.num_states, len(episodes) * mdp.num_states
+        spread = _spread(rows.chances, shifts, cells) @ before[~same]
+        # In the expansion of (reward so far + gain) ** power; few entries, since most rewards are for reaching an end.
+        gains, squares = _spread(rows.gains, shifts, cells), _spread(rows.squares, shifts, cells)
+        spread[:, 1] += factor * (gains @ before[~same, 0])
+        spread[:, 2] += 2 * factor * (gains @ before[~same, 1]) + factor**2 * (squares @ before[~same, 0])
+        after += spread.reshape(after.shape)
+        # Nothing is changed here, so nothing changes: the logged successor and the logged reward.
+        place, fact = place[same], fact[same]
+        mass, first, second = before[same].T
+        earned = factor * course.earned[episodes[place], step]
+        arrived = np.stack([mass, first + mass * earned, second + 2 * first * earned + mass * earned**2], axis=1)
+        successor = mdp.successors[course.facts.state[fact], course.facts.action[fact], course.facts.next_slot[fact]]
+        np.add.at(after, (place, successor), arrived)
+        return after
+
+    def carry_on(self, here: Floats, steps: Ints) -> Floats:
+        found = here.copy()
+        for step in range(int(steps.max(initial=0))):
+            going = np.flatnonzero(steps > step)
+            found[going] = np.asarray(found[going] @ self._course.chain)
+        return found
+
+    def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Valued:
+        """All episodes of the batch, from their ends; a chain that is shorter waits until the others are as short."""
+        course, mdp = self._course, self._course.mdp
+        seen = course.seen[batch]
+        limits = [to_come[rows[batch]], to_come[rows[batch]]]
+        values = np.zeros((2, len(batch), int(seen.max()) + 1, mdp.num_states)) if keep else None
+        for step in reversed(range(-1, int(seen.max()))):
+            if values is not None:
+                values[:, :, step + 1] = np.stack(limits)
+            if step < 0:
+                break
+            going = np.flatnonzero(seen > step)
+            fact = course.facts.of_step[batch[going], step]
+            for limit, sign in zip(limits, (-1, 1), strict=True):
+                limit[going] = self._back(fact, course.earned[batch[going], step], limit[going], sign)
+        lower, upper = (limit[np.arange(len(batch)), course.first[batch]] for limit in limits)
+        return Valued(batch, lower, upper, values)
+
+    def one_step(self, fact: int, earned: float, later: Floats) -> Floats:
+        seen = np.array([fact]), np.array([earned])
+        return np.stack([self._back(*seen, later[None], sign)[0] for sign in (-1, 1)])
+
+    def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
+        action = np.flatnonzero(self._course.mdp.allowed[state])
+        first, worth = np.zeros(len(action), np.int64), np.zeros(self._course.mdp.num_actions)
+        seen = first + fact, np.full(len(action), earned)
+        worth[action] = self._worth(*seen, later[None], first, first + state, action, sign)
+        return worth
+
+    def _back(self, fact: Ints, earned: Floats, later: Floats, sign: int) -> Floats:
+        """[episode, state]: one step before, each episode with what was seen there."""
+        course, mdp, choices = self._course, self._course.mdp, self._course.choices
+        now = course.discount * later * mdp.absorbing
+        place, state = np.nonzero(np.broadcast_to(course.reachable & ~mdp.absorbing, later.shape))
+        entry, action = np.nonzero(found := choices.tables[choices.of_fact[fact[place]], state])
+        place, state, share = place[entry], state[entry], found[entry, action]
+        worth = self._worth(fact[place], earned[place], later, place, state, action, sign)
+        np.add.at(now, (place, state), share * worth)
+        return now
+
+    def _worth(
+        self, fact: Ints, earned: Floats, later: Floats, place: Ints, state: Ints, action: Ints, sign: int
+    ) -> Floats:
+        """What rows are worth: of single steps (episode, state, action)."""
+        course, mdp, facts = self._course, self._course.mdp, self._course.facts
+        found = np.empty(len(fact))
+        for start in range(0, len(fact), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            rows = self._known.rows(fact[part], state[part], action[part])
+            entry = np.repeat(np.arange(len(fact[part])), np.diff(rows.chances.indptr))
+            later_there = rows.chances.data * later[place[part][entry], rows.chances.indices]
+            carried = np.bincount(entry, later_there, minlength=len(fact[part]))
+            found[part] = rows.gains.sum(axis=1) + course.discount * carried
+        same = np.flatnonzero((facts.state[fact] == state) & (facts.action[fact] == action))
+        successor = mdp.successors[state[same], action[same], facts.next_slot[fact[same]]]
+        found[same] = earned[same] + course.discount * later[place[same], successor]
+        return found
+
+
+def _spread(rows: sparse.csr_array, shifts: Ints, cells: int) -> sparse.csc_array:
+    """A matrix that takes what leaves each entry to the cells (episode, state) where it arrives."""
+    cell = rows.indices + np.repeat(shifts, np.diff(rows.indptr))
+    return sparse.csc_array((rows.data, cell, rows.indptr), shape=(cells, len(shifts)))

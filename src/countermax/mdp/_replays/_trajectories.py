@@ -13,11 +13,11 @@ step to step. Where chance may persist across steps there are wider ones, in `_p
 transition vary, bounds let each be any that was seen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -88,10 +88,8 @@ class Trajectories:
         course = self._course_of(law.answering)
         found = np.zeros(len(course))
         batches = each_batch(chains_for(course, law), course, course.to_come(), _valued, spread=self._spread)
-        with ProgressBar("replaying", len(course), self._shown, unit="episodes") as bar:
-            for episodes, values in batches:
-                found[episodes] = values
-                bar.advance(len(episodes))
+        for episodes, values in _watched("replaying", course, batches, self._shown):
+            found[episodes] = values
         return found
 
     def replayed(self, coupling: AnyCoupling, *, path: bool = False) -> ReplayedValues:
@@ -112,13 +110,11 @@ class Trajectories:
         ends: list[tuple[Ints, sparse.csr_array]] = []
         take, to_come = partial(_moments_of, path=path), centred.squares_to_come()
         batches = each_batch(chains_for(centred, law), centred, to_come, take, spread=self._spread)
-        with ProgressBar("replaying", count, self._shown, unit="episodes") as bar:
-            for episodes, one, two, last, followed in batches:
-                first[episodes], second[episodes] = one, two
-                if paths is not None:
-                    paths[episodes] = followed
-                ends.append((episodes, last))
-                bar.advance(len(episodes))
+        for episodes, one, two, last, followed in _watched("replaying", course, batches, self._shown):
+            first[episodes], second[episodes] = one, two
+            if paths is not None:
+                paths[episodes] = followed
+            ends.append((episodes, last))
         order = np.argsort(np.concatenate([episodes for episodes, _ in ends]))
         last = sparse.csr_array(sparse.vstack([each for _, each in ends], format="csr"))
         return ReplayedValues(first + taken, np.maximum(second - first**2, 0), last[order], paths)
@@ -143,7 +139,7 @@ class Trajectories:
     @cached_property
     def untried(self) -> Bool[np.ndarray, " n"]:
         """Which episodes may come to an action that nobody took where it would be taken, under some coupling."""
-        mark = self._unvisited
+        mark = self.mdp.untried
         used = mark & ((self.setting.policy > 0) | (self.plain_course.choices.after > 0))
         if not used.any():
             return np.zeros(len(self.setting.log), bool)
@@ -151,19 +147,11 @@ class Trajectories:
 
     def untried_actions(self) -> Bool[np.ndarray, "t a"]:
         """Which single decisions about one episode may come to such an action."""
-        mark = self._unvisited
+        mark = self.mdp.untried
+        if not mark.any():
+            return np.zeros((int(self.plain_course.seen[0]), self.mdp.num_actions), bool)
         rewards = np.broadcast_to(mark[:, :, None], self.mdp.probs.shape).astype(np.float64)
-        return self._worth_of_actions((), rewards)[-1] > 0 if mark.any() else np.zeros(self._decisions_shape, bool)
-
-    @property
-    def _unvisited(self) -> Bool[np.ndarray, "s a"]:
-        """Which rows rest on no visit, though there are counts."""
-        live = self.mdp.allowed & ~self.mdp.absorbing[:, None]
-        return live & (self.mdp.counts.sum(axis=2) == 0) if self.mdp.counts is not None else np.zeros_like(live)
-
-    @property
-    def _decisions_shape(self) -> tuple[int, int]:
-        return int(self.plain_course.seen[0]), self.mdp.num_actions
+        return self._worth_of_actions((), rewards)[-1] > 0
 
     def _asked(self, rewards: Values | None, final: Values | None) -> tuple[Course, Floats | None]:
         course = self._course_of(None, rewards)
@@ -392,11 +380,17 @@ def _bounds(course: Course, to_come: ToCome, *, stable: bool, spread: bool = Fal
     lower, upper = np.zeros(len(course)), np.zeros(len(course))
     chains = chains_for(course, None, stable=stable)
     batches = each_batch(chains, course, to_come, _bounded, backwards=True, spread=spread)
-    with ProgressBar("bounding", len(course), shown, unit="episodes") as bar:
-        for episodes, least, most, _ in batches:
-            lower[episodes], upper[episodes] = least, most
-            bar.advance(len(episodes))
+    for episodes, least, most, _ in _watched("bounding", course, batches, shown):
+        lower[episodes], upper[episodes] = least, most
     return Bounds(lower, upper)
+
+
+def _watched(what: str, course: Course, batches: Iterable[Any], shown: bool | None) -> Iterator[Any]:
+    """What is found of each batch, beside a progress bar."""
+    with ProgressBar(what, len(course), shown, unit="episodes") as bar:
+        for found in batches:
+            yield found
+            bar.advance(len(found[0]))
 
 
 def _bounded(chains: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> Valued:
