@@ -65,8 +65,8 @@ def _evaluated() -> Callable[[str], Any]:
 
 def _ranked() -> Callable[[str], Any]:
     log, model, best = _sepsis()
-    doubt = Posterior(num_draws=NUM_RESAMPLES)
-    return lambda engine: Cohort(log, best, process=model, posterior=doubt, engine=engine).rank()
+    posterior = Posterior(num_draws=NUM_RESAMPLES)
+    return lambda engine: Cohort(log, best, process=model, posterior=posterior, engine=engine).rank()
 
 
 def _sepsis() -> tuple[Any, Any, Any]:
@@ -79,7 +79,7 @@ def _sepsis() -> tuple[Any, Any, Any]:
 _TASKS: dict[str, Callable[[], Callable[[str], Any]]] = {
     f"ICU: {NUM_EPISODES} episodes replayed, Gumbel-max": _replayed,
     f"sepsis: a policy evaluated from {SOME} episodes, {NUM_RESAMPLES} resamples": _evaluated,
-    f"sepsis: {SOME} episodes ranked, {NUM_RESAMPLES} doubted processes": _ranked,
+    f"sepsis: {SOME} episodes ranked, {NUM_RESAMPLES} models drawn": _ranked,
 }
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def _explain() -> Callable[[], Any]:
     return lambda: Cohort(log, best, process=mdp).explain(3)
 
 
-def _doubt_records() -> Callable[[], Any]:
+def _models_of_records() -> Callable[[], Any]:
     mdp, log, _, _ = _icu()
     model = estimate(log, absorbing=mdp.absorbing)
     best = policy_iteration(replace(model, discount=0.99)).policy
@@ -116,8 +116,8 @@ def _bound_sepsis() -> Callable[[], Any]:
 
 def _rank_sepsis() -> Callable[[], Any]:
     mdp, log, best = _sepsis()
-    some, doubt = log.select(np.arange(RANKED)), Posterior(num_draws=NUM_RESAMPLES)
-    return lambda: Cohort(some, best, process=mdp, posterior=doubt).rank()
+    some, posterior = log.select(np.arange(RANKED)), Posterior(num_draws=NUM_RESAMPLES)
+    return lambda: Cohort(some, best, process=mdp, posterior=posterior).rank()
 
 
 _TASKS: dict[str, Callable[[], Callable[[], Any]]] = {
@@ -129,7 +129,7 @@ _TASKS: dict[str, Callable[[], Callable[[], Any]]] = {
     f"sepsis: bounds over all couplings for {NUM_EPISODES} episodes": _bound_sepsis,
     f"ICU: bounds over stable couplings for {FEW} episodes": lambda: _bound_records(stable=True),
     "ICU: one patient explained": _explain,
-    f"ICU: {RECORDS} episodes replayed, ranked and bounded, one explained, {NUM_MODELS} models drawn": _doubt_records,
+    f"ICU: {RECORDS} episodes replayed, ranked and bounded, one explained, {NUM_MODELS} models drawn": _models_of_records,
     f"sepsis: {RANKED} episodes ranked by two couplings, {NUM_RESAMPLES} resamples": _rank_sepsis,
 }
 

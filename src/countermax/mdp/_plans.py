@@ -200,13 +200,13 @@ class BestChanges(AbstractCohortResult):
             curves,
             Bounds(*np.array([each.bounds["any"] for each in self.plans]).reshape(-1, 2).T),
             Bounds(*np.array([each[:2] for each in known]).T) if known else None,
-            self._walk(self.logged),
-            self._walk(() if self.best is None else self.best.path),
+            self._in_words(self.logged),
+            self._in_words(() if self.best is None else self.best.path),
             title=self.title,
             label=f"effect on the {self.context.meaning.drawn}",
         )
 
-    def _walk(self, path: tuple[PathStep, ...]) -> list[tuple[str, str]]:
+    def _in_words(self, path: tuple[PathStep, ...]) -> list[tuple[str, str]]:
         """States by name, and what is done instead."""
         return [(self.state_names[each.state], self.action_names[each.action] if each.changed else "") for each in path]
 

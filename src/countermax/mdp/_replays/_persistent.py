@@ -2,7 +2,7 @@
 
 Both worlds are one until something else is done. From there on all that is known of their joint law is that each has
 its own: a path of the other world has at most its own probability divided by that of what was logged since they
-parted. So a value lies between the means of the worst and of the best part of the other world's returns, a part as
+parted. So a value lies between the means of the lower and of the upper tail of the other world's returns, tails as
 large as the latter probability (conditional value at risk).
 
 Returns are distributed over a grid, backwards from the last step. What falls between two points is split between them
@@ -149,7 +149,7 @@ def rows_of(course: Course, gains: Floats, grid: Grid, table: Floats, more: Ints
 
 
 def tail_means(grid: Grid, masses: Floats, shares: Floats, limits: Floats, sign: int) -> Floats:
-    """The mean of the worst (sign -1) or of the best part of each distribution, a part as large as its share.
+    """The mean of the lower tail (sign -1), or of the upper one, of each distribution, as large as its share.
 
     None lies beyond the limit of its distribution, though the grid may spread it that far.
     """
