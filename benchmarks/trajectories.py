@@ -87,7 +87,7 @@ def _explain() -> Callable[[], Any]:
     return lambda: Cohort(log, best, process=mdp).explain(3)
 
 
-def _models_of_records() -> Callable[[], Any]:
+def _with_models() -> Callable[[], Any]:
     mdp, log, _, _ = _icu()
     model = estimate(log, absorbing=mdp.absorbing)
     best = policy_iteration(replace(model, discount=0.99)).policy
@@ -129,7 +129,7 @@ _TASKS: dict[str, Callable[[], Callable[[], Any]]] = {
     f"sepsis: bounds over all couplings for {NUM_EPISODES} episodes": _bound_sepsis,
     f"ICU: bounds over stable couplings for {FEW} episodes": lambda: _bound_records(stable=True),
     "ICU: one patient explained": _explain,
-    f"ICU: {RECORDS} episodes replayed, ranked and bounded, one explained, {NUM_MODELS} models drawn": _models_of_records,
+    f"ICU: {RECORDS} episodes replayed, ranked and bounded, one explained, {NUM_MODELS} models drawn": _with_models,
     f"sepsis: {RANKED} episodes ranked by two couplings, {NUM_RESAMPLES} resamples": _rank_sepsis,
 }
 
