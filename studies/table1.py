@@ -18,7 +18,7 @@ from countermax.couplings._named import named_couplings
 from countermax.intervals._interval import ratio_error, standard_error
 from countermax.learning import FixedPair
 from countermax.learning._losses import expected_losses, least_losses
-from countermax.learning._recipe import Recipe, reference_points
+from countermax.learning._recipe import Recipe, barycenter
 from studies import plots
 from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.synthetic import (
@@ -71,7 +71,7 @@ def implicit_floor(
     That is twice the barycenter's objective, which Lloyd's algorithm reaches up to local optima and the number of
     points; a coupling that sees both worlds can do better. For the optimum each world is paired with ten others.
     """
-    _, value, worlds = reference_points(scores, num_points, pairs, key, num_worlds, num_rounds)
+    _, value, worlds = barycenter(scores, num_points, pairs, key=key, num_worlds=num_worlds, num_rounds=num_rounds)
     vectors = np.asarray(scores, np.float64)
     costs = ((vectors[:, None, :] - vectors[None, :, :]) ** 2).sum(axis=2)
     shifts = range(1, min(_NUM_PARTNERS, num_worlds - 1) + 1)

@@ -144,7 +144,7 @@ def test_the_binned_inverse_cdf_starts_near_the_inverse_cdf(num_latents):
 def test_transport_from_the_barycenter_beats_gumbel_max_before_any_training():
     scores = np.random.default_rng(0).normal(size=(6, 2)).astype(np.float32)
     pairs = RandomPairs(6, scale=4.0)
-    points = barycenter(scores, 24, pairs, key=KEY, num_worlds=60, num_rounds=4)
+    points, _, _ = barycenter(scores, 24, pairs, key=KEY, num_worlds=60, num_rounds=4)
     gadget = Gadget2(
         6, 24, key=KEY, start=ReferenceTransport(points.astype(np.float32), scores), hidden=(8,), rounds=60
     )

@@ -241,7 +241,7 @@ class ReferenceTransport(AbstractPart):
 
     With exact balancing it is the entropic optimal transport plan between p's scores and the points, for every p at
     once; sorted inverse CDF is its sharp one-dimensional case. Points where the scores usually lie serve best, for
-    instance the support of their Wasserstein barycenter (`countermax.learning.barycenter`).
+    instance the support of their Wasserstein barycenter, which `VectorQuantile.fit` looks for.
     """
 
     points: Float[Array, "z d"]

@@ -90,32 +90,12 @@ _BLUR = 0.005  # with hundreds of rounds of balancing; 0.05 with twenty is eleve
 
 def barycenter(
     scores: ArrayLike, num_points: int, pairs: Pairs, *, key: PRNGKeyArray, num_worlds: int = 400, num_rounds: int = 10
-) -> NDArray[np.float64]:
+) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
     """Support points of the Wasserstein barycenter of the score distributions that the pairs induce.
 
-    If `p` and `q` are drawn alike, any mechanism's expected squared distance of scores is twice the mean squared
-    distance of the scores to their mean given the noise, and so at least twice the mean squared Wasserstein distance to
-    the barycenter. Transport from its support attains that, so these points are the right ones to start from.
+    Beside them the mean squared distance to them, and the worlds that were drawn. `couplings._reference` says why they
+    are the points to start from.
     """
-    return reference_points(scores, num_points, pairs, key, num_worlds, num_rounds)[0]
-
-
-def transport_start(
-    scores: ArrayLike, num_latents: int, pairs: Pairs, *, key: PRNGKeyArray
-) -> couplings.ReferenceTransport:
-    """A part for Gadget 2 to start from: transport from a vector quantile's reference, blurred as little as serves."""
-    vectors = np.asarray(scores, np.float32)
-    if isinstance(pairs, AbstractPairs) and pairs.num_distinct == 1:  # whose own reference has atoms of other weights
-        points = barycenter(scores, num_latents, pairs, key=key)
-        return couplings.ReferenceTransport(points.astype(np.float32), vectors, blur=_BLUR)
-    fitted = couplings.VectorQuantile.fit(vectors, pairs, key=key, num_atoms=num_latents)
-    return couplings.ReferenceTransport(np.asarray(fitted.points), vectors, blur=_BLUR)
-
-
-def reference_points(
-    scores: ArrayLike, num_points: int, pairs: Pairs, key: PRNGKeyArray, num_worlds: int, num_rounds: int
-) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
-    """Points, mean squared distance to them, and the worlds."""
     vectors = as_score_vectors(scores, num_outcomes_of(pairs))
     num_points, num_rounds = as_count("`num_points`", num_points), as_count("`num_rounds`", num_rounds)
     num_worlds = as_count("`num_worlds`", num_worlds, least=2)
@@ -252,12 +232,17 @@ class Recipe:
                 raise InputError("a start at inverse-cdf-by-score needs one scalar score to put the outcomes in order")
             return couplings.BinnedInverseCDF(count, score)
         if self.start == "barycenter":
-            points = barycenter(score, count, pairs, key=jax.random.key(2))
+            points, _, _ = barycenter(score, count, pairs, key=jax.random.key(2))
             return couplings.ReferenceTransport(points.astype(np.float32), score.astype(np.float32))
         if self.start == "vector-quantile":
             if np.ndim(score) == 1:
                 return couplings.BinnedInverseCDF(count, score)
-            return transport_start(score, count, pairs, key=_key(3000 + seed))
+            key, vectors = _key(3000 + seed), np.asarray(score, np.float32)
+            if isinstance(pairs, AbstractPairs) and pairs.num_distinct == 1:  # its own has atoms of other weights
+                points, _, _ = barycenter(score, count, pairs, key=key)
+            else:
+                points = np.asarray(couplings.VectorQuantile.fit(vectors, pairs, key=key, num_atoms=count).points)
+            return couplings.ReferenceTransport(points.astype(np.float32), vectors, blur=_BLUR)
         return None
 
 
