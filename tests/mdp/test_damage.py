@@ -14,7 +14,6 @@ from countermax.couplings import AbstractMatrixCoupling, AbstractSampler
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, estimate_policy, read_log_and_policy
 from countermax.mdp._estimation import policy_rows, softened
 from countermax.mdp._importance import effective_sample_size, importance_estimates, importance_ratios
-from countermax.mdp._planning import action_values
 from studies.queries import query
 
 HEADER = b"episode,step,state,action,next_state,reward\n"
@@ -171,14 +170,12 @@ def test_a_damaged_process_is_refused(change, message):
         (lambda: softened([[np.nan, 1.0]], 0.9), "`policy` must hold finite numbers, got nan at entry 0"),
         (lambda: policy_rows(MDP, [["0.5", "0.5"]] * 4), "`policy` must hold numbers, got"),
         (lambda: policy_rows(MDP, [[0.5, 0.5 + 1j]] * 4), "`policy` must hold numbers, got"),
-        (lambda: action_values(MDP, [np.nan] * 4), "`values` must hold finite numbers"),
         (lambda: estimate_policy(LOG, pseudo_count=np.inf), "`pseudo_count` must be a finite number"),
         (lambda: Cohort(LOG, POLICY, process=MDP).bounds(final=[np.nan] * 4), "`final` must hold finite numbers"),
         (
             lambda: Cohort(LOG, POLICY, process=MDP).bounds(rewards=[0.0] * 4),
             "`rewards` must be a number or have shape",
         ),
-        (lambda: effective_sample_size(np.array([[np.nan]])), "`ratios` must hold finite numbers"),
         (lambda: query(MDP, 0, 0, 1).outcome_of(2.5), "`next_state` must be reachable from state 0, got 2.5"),
         (
             lambda: Cohort(LOG, POLICY, process=MDP).rank(7),

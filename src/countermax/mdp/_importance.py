@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, PRNGKeyArray
 from scipy.special import stdtrit
 
 from countermax._core.errors import InputError
-from countermax.mdp._arrays import Floats, Ints, Values, as_finite, plainly
+from countermax.mdp._arrays import Floats, Ints, Values, plainly
 from countermax.mdp._estimation import as_policy, estimate_policy, policy_rows
 from countermax.mdp._labels import named
 from countermax.mdp._log import EpisodeLog, step_mask, steps_of
@@ -97,9 +97,6 @@ def importance_estimates(
     steps: Ints | None = None,
 ) -> ImportanceEstimates:
     """The target policy's value by importance sampling."""
-    ratios = as_finite("ratios", ratios)
-    if ratios.shape != log.actions.shape:
-        raise InputError(f"`ratios` must be [episode, step] of shape {log.actions.shape}, got {ratios.shape}")
     ratios = ratios[:, : steps_of(log, horizon)]
     weights, returns = ratios[:, -1], log.returns(discount, horizon=horizon)
     count = ratios.shape[1]
@@ -117,10 +114,7 @@ def importance_estimates(
 
 def effective_sample_size(ratios: Float[np.ndarray, "n t"]) -> float:
     """How many equally weighted episodes carry as much as these weights: the squared sum over the sum of squares."""
-    array = as_finite("ratios", ratios)
-    if array.ndim != 2 or array.size == 0 or (array < 0).any():
-        raise InputError(f"`ratios` must be [episode, step] and not negative, got shape {array.shape}")
-    weights = array[:, -1]
+    weights = ratios[:, -1]
     if not weights.any():
         return 0.0
     weights = weights / weights.max()  # whose squares are numbers

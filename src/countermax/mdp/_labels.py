@@ -67,7 +67,8 @@ def as_names(argument: str, names: Iterable[Hashable] | None, size: int | None) 
         return None
     try:
         found = tuple(each.item() if isinstance(each, np.generic) else each for each in names)
-        distinct = len(set(map(identity, found)))
+        plain = set(map(type, found)) == {str}  # soon checked, as every resample of a log is
+        distinct = len(set(found if plain else map(identity, found)))
     except TypeError as error:
         raise InputError(f"`{argument}` must be a list of names, got {shown(names)}") from error
     wanted = len(found) if size is None else size
@@ -75,7 +76,7 @@ def as_names(argument: str, names: Iterable[Hashable] | None, size: int | None) 
         raise InputError(
             f"`{argument}` must hold {wanted or 'at least one'} different names, got {distinct} in {len(found)}"
         )
-    if any(map(is_missing, found)):
+    if not plain and any(map(is_missing, found)):
         raise InputError(f"`{argument}` must not be missing, got {listed(found)}")
     return found
 

@@ -14,7 +14,7 @@ from scipy.sparse import linalg
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
-from countermax.mdp._arrays import Floats, Ints, Values, as_finite, as_horizon, as_indices
+from countermax.mdp._arrays import Floats, Ints, Values, as_horizon, as_indices
 from countermax.mdp._estimation import as_policy, deterministic
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP, as_discount
@@ -116,12 +116,9 @@ def state_distributions(mdp: FiniteMDP, policy: Values, horizon: int) -> Float[n
     return np.stack(rows)
 
 
-def action_values(mdp: FiniteMDP, values: Values, *, discount: float | None = None) -> Floats:
+def action_values(mdp: FiniteMDP, values: Floats, *, discount: float | None = None) -> Floats:
     """[state, action]: the expected reward of a step and of what follows; `-inf` where an action is not allowed."""
-    later = as_finite("values", values)
-    if later.shape != (mdp.num_states,):
-        raise InputError(f"`values` must have one number for each of {mdp.num_states} states, got shape {later.shape}")
-    worth = mdp.expected_rewards + as_discount(mdp, discount) * (mdp.matrix @ later).reshape(mdp.allowed.shape)
+    worth = mdp.expected_rewards + as_discount(mdp, discount) * (mdp.matrix @ values).reshape(mdp.allowed.shape)
     return np.where(mdp.allowed, worth, -np.inf)
 
 

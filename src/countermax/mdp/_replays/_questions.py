@@ -24,7 +24,7 @@ from countermax._core.quantities import shown
 from countermax.couplings import AbstractCoupling, AbstractSampler, Independent
 from countermax.couplings._named import as_coupling
 from countermax.mdp._arrays import Floats, Ints, Values, as_indices, plainly
-from countermax.mdp._estimation import as_policy, check_log, visits
+from countermax.mdp._estimation import as_policy, visits
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP
 
@@ -49,7 +49,6 @@ class Facts(NamedTuple):
 
 def facts_of(mdp: FiniteMDP, log: EpisodeLog) -> Facts:
     """The log in terms of the process; a step that the process calls impossible is named."""
-    check_log(log, mdp)
     steps = log.steps()
     cells = (steps.state * mdp.num_actions + steps.action) * mdp.num_states + steps.next_state
     distinct, first, which = np.unique(cells, return_index=True, return_inverse=True)
