@@ -184,6 +184,11 @@ class FiniteMDP:
         columns = self.successors.reshape(-1, self.width)[possible].astype(np.int32)
         return sparse.csr_array((flat[possible], columns, starts), shape=(len(flat), self.num_states))
 
+    @cached_property
+    def slot_rewards(self) -> Floats:
+        """What the step earns, for the entries of `matrix`."""
+        return self.rewards[self.probs > 0]
+
     @property
     def possible(self) -> Bool[np.ndarray, "rows w"]:
         """Which slots lead somewhere, by [state * num_actions + action, slot]; the order is that of `matrix`."""

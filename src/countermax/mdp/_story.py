@@ -693,14 +693,14 @@ def _parts(
 
 def earned_at(mdp: FiniteMDP, log: EpisodeLog, ends: Ints) -> Float[np.ndarray, " e"] | None:
     """What each end earns, where nothing but ends earns anything, in the log too; else None."""
-    there = (mdp.probs > 0) & (mdp.allowed & ~mdp.absorbing[:, None])[:, :, None]
-    if mdp.reward_variances is not None and mdp.reward_variances[there].any():
+    if mdp.reward_variances is not None and mdp.reward_variances[mdp.probs > 0].any():
         return None
-    successor, reward = mdp.successors[there], mdp.rewards[there]
-    if not len(ends) or not np.isin(successor[np.flatnonzero(reward)], ends).all():
+    into, start = mdp.matrix.indices, mdp.matrix.indptr
+    at_end = np.isin(np.arange(mdp.num_states), ends)[into]
+    if not len(ends) or mdp.slot_rewards[~at_end].any():
         return None
-    at_end = np.isin(np.arange(mdp.num_states), ends)[successor]
-    successor, reward = successor[at_end], reward[at_end]
+    at_end &= np.repeat(~mdp.absorbing, np.diff(start[:: mdp.num_actions]))  # else they lead to themselves, and earn 0
+    successor, reward = into[at_end], mdp.slot_rewards[at_end]
     found = np.array([reward[successor == end].mean() if (successor == end).any() else 0.0 for end in ends])
     alike = all(np.ptp(reward[successor == end]) < 1e-9 for end in ends if (successor == end).any())
     same = bool((np.abs(log.returns(1.0) - (log.last_states[:, None] == ends) @ found) < 1e-9).all())

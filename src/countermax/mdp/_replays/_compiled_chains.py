@@ -170,19 +170,15 @@ def _rows_of(course: Course, labels: Ints) -> _loops.Process:
 
 
 def _flattened(mdp: FiniteMDP) -> _loops.Process:
-    possible, matrix = mdp.possible, mdp.matrix
-
-    def flat(values: NDArray) -> NDArray:
-        return values.reshape(-1, mdp.width)[possible]
-
+    matrix = mdp.matrix
     rows = _loops.Process(
         matrix.indptr.astype(np.int64),
         matrix.indices,
         matrix.indices,
         matrix.data,
         np.log(matrix.data),
-        flat(mdp.rewards),
-        np.zeros(0) if mdp.reward_variances is None else flat(mdp.reward_variances),
+        mdp.slot_rewards,
+        np.zeros(0) if mdp.reward_variances is None else mdp.reward_variances[mdp.probs > 0],
         _own(mdp.absorbing),
         np.zeros(0),
         mdp.num_actions,
