@@ -364,11 +364,10 @@ class ArrowFrame(AbstractFrame):
             except pa.ArrowNotImplementedError as error:
                 raise InputError(f"`outcome` must hold plain labels, got {values.type}") from error
         if isinstance(values, pa.ChunkedArray):
+            if not values.num_chunks:
+                return np.zeros(0, np.int64), []
             values = values.unify_dictionaries().combine_chunks()
-        if isinstance(values, pa.ChunkedArray):  # of nothing at all
-            return np.zeros(0, np.int64), []
-        codes = values.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return codes.astype(np.int64), values.dictionary.to_pylist()
+        return numbers_of(values.indices, np.int64(-1)).astype(np.int64), values.dictionary.to_pylist()
 
     def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
         """The dictionary of a column that says that it is ordered."""
@@ -383,12 +382,12 @@ class ArrowFrame(AbstractFrame):
         if pa.types.is_string_view(dtype):  # of which Arrow cannot take some
             dtype = pa.string()
         try:
-            array = pa.array(_with_whole_numbers(labels), type=None if pa.types.is_null(dtype) else dtype)
+            array = _labels_as(_with_whole_numbers(labels), dtype)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             array = None
         if array is None or not _same_labels(labels, array.to_pylist()):
-            array = pa.array(labels.names)  # labels of a kind that the column cannot hold
-        return array.take(pa.array(codes, mask=codes < 0))
+            array = _labels_as(list(labels.names), pa.string())  # labels of a kind that the column cannot hold
+        return array.take(arrow_array(codes, codes < 0))
 
     def features(self, names: Sequence[Hashable], change: Mapping[str, Any]) -> Any:
         return for_classifiers(self, names, change).features(names, change)
@@ -399,10 +398,9 @@ class ArrowFrame(AbstractFrame):
         for name, values in pieces:
             if isinstance(name, str):
                 known = isinstance(values, pa.Array | pa.ChunkedArray)
-                new: list[tuple[str, Any]] = [(name, values if known else pa.array(values))]
+                new: list[tuple[str, Any]] = [(name, values if known else arrow_array(values))]
             else:
-                arrays = (pa.array(row, from_pandas=bool(np.isnan(row.sum()))) for row in values)
-                new = list(zip(name, arrays, strict=True))
+                new = [(each, arrow_array(row, np.isnan(row))) for each, row in zip(name, values, strict=True)]
             fields += [pa.field(each, array.type) for each, array in new]
             columns += [array for _, array in new]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields, table.schema.metadata))
@@ -416,7 +414,7 @@ class ArrowFrame(AbstractFrame):
         return import_pyarrow().array(values, type=import_pyarrow().string())
 
     def flags(self, values: Flags, missing: Flags) -> Any:
-        return import_pyarrow().array(values, mask=missing)
+        return arrow_array(values, missing)
 
     def _kind_of_categories(self, values: Any) -> str | None:
         return self.kind_of(import_pyarrow().chunked_array([], values.type.value_type))
@@ -437,7 +435,10 @@ class ArrowFrame(AbstractFrame):
             return None
         if types.is_boolean(kind):
             column = column.cast(pa.int8())
-        return column.cast(pa.float64(), safe=False).to_numpy()
+        if not types.is_float64(kind):
+            column = column.cast(pa.float64(), safe=False)
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        return np.concatenate([np.zeros(0), *(numbers_of(each, np.float64(np.nan)) for each in chunks)])
 
 
 _KINDS: dict[str, type[AbstractFrame]] = {"PANDAS": PandasFrame, "POLARS": PolarsFrame, "PYARROW": ArrowFrame}
@@ -455,6 +456,33 @@ def for_classifiers(rows: AbstractFrame, names: Sequence[Hashable], change: Mapp
         if known is not None and isinstance(value, str) and value not in known:
             frame[name] = frame[name].cat.add_categories([value])
     return as_frame(frame, rows.first_row, rows.where)
+
+
+# To and from Arrow by its memory: its own converters import pandas, which takes longer than most answers.
+
+
+def numbers_of(array: Any, missing: np.int64 | np.float64) -> NDArray[Any]:
+    """The numbers of an Arrow array of 1 to 8 bytes each, with another one where there is none; may share memory."""
+    if not len(array):
+        return np.zeros(0, type(missing))
+    (known, content), rows = array.buffers(), slice(array.offset, array.offset + len(array))
+    values = np.frombuffer(content, array.type.to_pandas_dtype(), rows.stop)[rows]
+    if not array.null_count:
+        return values
+    return np.where(np.unpackbits(np.frombuffer(known, np.uint8), bitorder="little")[rows], values, missing)
+
+
+def arrow_array(values: NDArray[Any], missing: Flags | None = None) -> Any:
+    """Numbers or flags as an Arrow array around the same memory."""
+    pa = import_pyarrow()
+    known = None if missing is None or not missing.any() else pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    content = np.packbits(values, bitorder="little") if values.dtype == bool else np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [known, pa.py_buffer(content)])
+
+
+def no_rows(schema: Any) -> Any:
+    """An Arrow table without rows."""
+    return import_pyarrow().Table.from_batches([], schema)
 
 
 def check_new_names(present: Collection[Hashable], names: Sequence[str], hint: str) -> None:
@@ -482,6 +510,18 @@ def _by_identity(values: Any) -> tuple[Codes, list[Any]]:
 def _same_labels(labels: Labels, values: Sequence[Any]) -> bool:
     """Whether values that were put into a column's type are still the labels."""
     return bool((labels.places(values) == np.arange(len(labels))).all())
+
+
+def _labels_as(values: list[Any], dtype: Any) -> Any:
+    """Labels as an Arrow array of a type; of the type that they have where that is null."""
+    pa = import_pyarrow()
+    if dtype == pa.int64() and all(type(value) is int for value in values):
+        return arrow_array(np.array(values, np.int64))
+    if dtype == pa.string() and all(type(value) is str for value in values):
+        texts = [value.encode() for value in values]
+        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+        return pa.Array.from_buffers(dtype, len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
+    return pa.array(values, type=None if pa.types.is_null(dtype) else dtype)
 
 
 def _with_whole_numbers(labels: Labels) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any, final
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pyarrow
 from countermax._core.results import AbstractResult
+from countermax._tables.frames import no_rows
 from countermax.tables._answers import AnswerColumns, Answered
 from countermax.tables._reading import Question, RowReader
 from countermax.tables._scores import all_pairs
@@ -24,7 +25,7 @@ class Answering:
 
     def __init__(self, asking: Asking, columns: AnswerColumns):
         self._asking, self._columns = asking, columns
-        self.schema: Any = columns.of(asking.reader(asking.schema.empty_table())).schema
+        self.schema: Any = columns.of(asking.reader(no_rows(asking.schema))).schema
         """The columns of what comes back, as an Arrow schema."""
 
     def __call__(self, data: Any) -> Any:

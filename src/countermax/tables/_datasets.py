@@ -8,7 +8,7 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pyarrow
 from countermax._core.progress import ProgressBar
 from countermax._ray import connect, in_parts, merged_in_parts, one_thread, put_once
-from countermax._tables.frames import Where
+from countermax._tables.frames import Where, no_rows
 from countermax.tables._answers import AnswerColumns, Answered
 from countermax.tables._probabilities import Predicted
 from countermax.tables._reading import CHUNK_ROWS, Question, RowReader
@@ -50,7 +50,7 @@ class DatasetSource(AbstractSource):
 
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:
         """A Dataset; its rows are answered when it is consumed, those of classifiers by actors, which keep them."""
-        schema = function(shared, self._asking.reader(self._asking.schema.empty_table())).schema
+        schema = function(shared, self._asking.reader(no_rows(self._asking.schema))).schema
         sent = put_once((self._asking, function, shared, schema))
         options: dict[str, Any] = {"batch_format": "pyarrow", "batch_size": CHUNK_ROWS, "num_cpus": 1}
         if any(isinstance(world, Predicted) for world in self.reader.worlds):

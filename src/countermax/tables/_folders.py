@@ -31,6 +31,7 @@ from countermax._core.progress import ProgressBar
 from countermax._core.threads import in_threads
 from countermax._ray import in_parts, merged_in_parts
 from countermax._tables.files import FORMATS
+from countermax._tables.frames import no_rows
 from countermax._tables.writing import ParquetTableWriter
 from countermax._version import __version__
 from countermax.couplings import AbstractCoupling
@@ -152,7 +153,7 @@ class FolderSource(AbstractSource):
     @property
     def _empty(self) -> RowReader:
         """A reader of all columns without rows."""
-        return self._asking.reader(self._files.columns.schema.empty_table())
+        return self._asking.reader(no_rows(self._files.columns.schema))
 
     @cached_property
     def _parts(self) -> list[Part]:
@@ -161,7 +162,7 @@ class FolderSource(AbstractSource):
     def _first_rows(self) -> Any:
         """Some rows, of the first file that has any."""
         columns, schema = self._files.columns, self._files.columns.schema
-        return next(columns.tables(self._parts[0], schema.names))[0] if self._parts else schema.empty_table()
+        return next(columns.tables(self._parts[0], schema.names))[0] if self._parts else no_rows(schema)
 
 
 def _readers(columns: ParquetColumns, asking: Asking, part: Part) -> Iterator[RowReader]:
@@ -456,7 +457,7 @@ class _Writers:
     def close(self) -> dict[str, dict[str, Any]]:
         """Writes what is left; returns what will be known of the files."""
         if not self._open and not self._part.num_rows:
-            self._write(self._name, self._job.schema.empty_table())
+            self._write(self._name, no_rows(self._job.schema))
         for name, writer in self._open.items():
             writer.close()
             self._files[name]["num_rows"] = self._rows[name]

@@ -20,7 +20,7 @@ from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
 from countermax._core.threads import in_threads
 from countermax._tables.files import FORMATS, AbstractTableFile, FileRows, format_of, open_table
-from countermax._tables.frames import Where, as_frame
+from countermax._tables.frames import Where, as_frame, no_rows
 from countermax._tables.writing import open_writer
 from countermax.tables._answers import AnswerColumns, Answered
 from countermax.tables._probabilities import Columns, Predicted
@@ -202,7 +202,7 @@ class Asking:
 
     @cached_property
     def _empty(self) -> RowReader:
-        return RowReader(as_frame(self.schema.empty_table()), self.question)
+        return RowReader(as_frame(no_rows(self.schema)), self.question)
 
     def narrowed(self, names: Sequence[str]) -> "Asking":
         """The same question to some of the columns."""
@@ -214,7 +214,7 @@ def ask(question: Question, schema: Any, first_rows: Callable[[], Any]) -> tuple
 
     Where a category must say which outcomes there are, `first_rows()` are looked at.
     """
-    empty = schema.empty_table()
+    empty = no_rows(schema)
     reader = RowReader(as_frame(empty), question)
     if question.labels is None and reader.outcome is not None and getattr(reader.outcome.type, "ordered", False):
         reader = RowReader(as_frame(first_rows()), question)
