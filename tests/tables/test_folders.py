@@ -1,6 +1,7 @@
 """Folders of Parquet files without Ray: one table, answered part by part, whole or recognisably not."""
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -249,12 +250,29 @@ def test_the_manifest_names_parts_with_rows_sizes_and_checksums_and_what_was_rea
     ]
 
 
+def test_a_column_divides_once(table, lake, tmp_path):
+    with pytest.raises(InputError, match="must name each column once, got 'status', 'status'"):
+        counterfactuals_file(lake, tmp_path / "out", **ASK, partition_by=["status", "status"])
+
+
 @pytest.mark.parametrize("name", ["../esc", "a=b", "_hidden", ".", "a\nb"])
 def test_partitions_that_would_lead_elsewhere_are_refused(table, tmp_path, name):
     pa.parquet.write_table(table.slice(0, 9).append_column(name, pa.array(["x"] * 9)), tmp_path / "in.parquet")
     with pytest.raises(InputError, match="must name a column that a folder can be called after"):
         counterfactuals_file(tmp_path / "in.parquet", tmp_path / "out", **ASK, partition_by=[name])
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("path", ["", " ", "s3:", "s3:/bucket/answers", "gs:/x"])
+def test_what_names_nothing_is_neither_read_nor_written(lake, tmp_path, monkeypatch, path):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(InputError, match="must name a file or folder, as .* does; is a variable empty"):
+        counterfactuals_file(lake, path, **ASK)
+    store(tmp_path / "here/rows.parquet")
+    with pytest.raises(InputError, match="must name a file or folder|no such file or folder"):
+        transitions(path, **ASK)
+    assert [each.name for each in (tmp_path / "here").iterdir()] == ["rows.parquet"]
 
 
 @pytest.mark.parametrize("target", ["s3://", "s3:///", "gs://", "s3://?region=here", "s3:///answers"])
@@ -330,15 +348,25 @@ def test_a_file_with_brackets_in_its_name_is_itself(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", ['{"question": 1}', '{"question": "x", "parts": [{}]}', '{"question": "x", "parts": 3}']
+    "words", [{"num_rows": COUNT + 1}, {"notes": 3}, {"parts": 3}, {"parts": [{}]}, {"parts": []}, {}]
 )
 def test_a_manifest_that_was_edited_is_one_line(lake, tmp_path, words):
     out = tmp_path / "out"
     counterfactuals_file(lake, out, **ASK)
-    (out / "_SUCCESS").write_text(words)
+    whole = json.loads((out / "_SUCCESS").read_text())
+    (out / "_SUCCESS").write_text(json.dumps(whole | words if words else {"question": "x"}))
     for ask in (lambda: transitions(out, **ASK), lambda: counterfactuals_file(lake, out, **ASK)):
         with pytest.raises(InputError, match="_SUCCESS is not as countermax writes it"):
             ask()
+
+
+def test_marks_of_runs_that_were_edited_do_no_harm(lake, tmp_path):
+    out = tmp_path / "out"
+    for words in ('{"runs": 5}', '{"runs": [null, "../lake"]}', "[]", '{"question": []}'):
+        out.mkdir()
+        (out / "_UNFINISHED").write_text(words)
+        assert counterfactuals_file(lake, out, **ASK).num_rows == COUNT
+        shutil.rmtree(out)
 
 
 def test_folders_of_other_programs_are_read_and_their_logs_respected(tmp_path):
@@ -372,6 +400,16 @@ def test_an_unfinished_folder_is_refused_whichever_way_it_is_named(lake, tmp_pat
     for path in (out, f"{out}/*.parquet", f"{tmp_path}/**/*.parquet", part):
         with pytest.raises(InputError, match="is not whole: the run that writes it was stopped"):
             transitions(path, **ASK)
+
+
+def test_wildcards_are_about_folders_that_they_match(tmp_path):
+    store(tmp_path / "lake/a.parquet", 4)
+    for mark in ("answers/_UNFINISHED", "delta/_delta_log/0.json"):
+        (tmp_path / "lake" / mark).parent.mkdir(parents=True)
+        (tmp_path / "lake" / mark).write_text("{}")
+        assert transitions(f"{tmp_path}/lake/*.parquet", **ASK, num_resamples=0).num_rows == 4
+        with pytest.raises(InputError, match="is not whole|says that this is a table of"):
+            transitions(tmp_path / "lake", **ASK)
 
 
 def test_the_later_of_two_runs_has_the_folder(lake, tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, final
 
 import numpy as np
@@ -400,7 +401,8 @@ class ArrowFrame(AbstractFrame):
                 known = isinstance(values, pa.Array | pa.ChunkedArray)
                 new: list[tuple[str, Any]] = [(name, values if known else arrow_array(values))]
             else:
-                new = [(each, arrow_array(row, np.isnan(row))) for each, row in zip(name, values, strict=True)]
+                gaps = np.isnan(values) if np.isnan(values.sum()) else repeat(None)
+                new = [(each, arrow_array(*row)) for each, *row in zip(name, values, gaps, strict=False)]
             fields += [pa.field(each, array.type) for each, array in new]
             columns += [array for _, array in new]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields, table.schema.metadata))
@@ -438,7 +440,8 @@ class ArrowFrame(AbstractFrame):
         if not types.is_float64(kind):
             column = column.cast(pa.float64(), safe=False)
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        return np.concatenate([np.zeros(0), *(numbers_of(each, np.float64(np.nan)) for each in chunks)])
+        found = [numbers_of(each, np.float64(np.nan)) for each in chunks]
+        return found[0] if len(found) == 1 else np.concatenate([np.zeros(0), *found])
 
 
 _KINDS: dict[str, type[AbstractFrame]] = {"PANDAS": PandasFrame, "POLARS": PolarsFrame, "PYARROW": ArrowFrame}

@@ -85,7 +85,7 @@ class ParquetTableWriter:
         if self._writer is None:
             schema = table.schema
             repeating = [field.name for field in schema if not self._pa.types.is_floating(field.type)]
-            options = {"use_dictionary": repeating, "write_batch_size": _GROUP_ROWS}
+            options = {"use_dictionary": repeating, "write_statistics": repeating, "write_batch_size": _GROUP_ROWS}
             self._writer = self._pa.parquet.ParquetWriter(self._file, schema, **options)
         self._waiting.append(table)
         self._bytes += table.nbytes

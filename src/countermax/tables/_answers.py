@@ -49,7 +49,8 @@ def answer_rows(
     if chunk.kept.any():
         numbers[:, chunk.kept] = _as_they_were(chunk.x[chunk.kept], size, score, bounds)
     chunk.check(numbers, f"the coupling {type(coupling).__name__}")
-    numbers[:, chunk.bad] = np.nan
+    if chunk.bad.any():
+        numbers[:, chunk.bad] = np.nan
     last = len(numbers) - 1
     first_limit = last - (0 if bounds == "none" else 2 * size)
     return RowAnswers(numbers[:size], numbers[size:first_limit], numbers[first_limit:last], numbers[last])
@@ -165,12 +166,14 @@ class AnswerColumns:
         check_memory(asked, 8 * width * count, "merge rare outcomes, or write from file to file")
         numbers = np.empty((width, count))
         likeliest: Codes = np.empty(count, np.int64)
-        bad, problems, counts = np.zeros(count, bool), np.full(count, None, object), RowCounts()
+        bad, counts = np.zeros(count, bool), RowCounts()
+        problems: list[str | None] = []
         for chunk in reader.chunks():
             found = answer_rows(chunk, self._coupling, self._score, self._bounds, numbers)
-            likeliest[chunk.rows] = np.where(chunk.bad, -1, _kernel.likeliest(found.probabilities))
+            likeliest[chunk.rows], bad[chunk.rows] = _kernel.likeliest(found.probabilities), chunk.bad
             counts.add(chunk)
-            bad[chunk.rows], problems[chunk.rows] = chunk.bad, chunk.problems
+            problems += [] if self._problem is None else chunk.problems.tolist()
+        likeliest[bad] = -1
         pieces: list[Columns | tuple[str, Any]] = [
             (self._probabilities, numbers[:size]),
             (self.likeliest, frame.labelled(likeliest, self._labels, reader.outcome)),
@@ -182,7 +185,7 @@ class AnswerColumns:
             pieces.append((self._limits, self._intervals(refitted)))
         pieces.append((self._matters, frame.flags(numbers[-1] > self._tolerance, bad)))
         if self._problem is not None:
-            pieces.append((self._problem, frame.texts(problems.tolist())))
+            pieces.append((self._problem, frame.texts(problems)))
         return frame.noted(frame.made(pieces, extend=extend), self.metadata), counts
 
 

@@ -45,6 +45,7 @@ from countermax.tables._parquet import (
     Part,
     filesystem_of,
     find_files,
+    is_record,
     parts_of,
     read_manifest,
 )
@@ -351,7 +352,7 @@ class AnswerFolder:
         sizes = folder.sizes()
         whole = read_manifest(folder.filesystem, posixpath.join(folder.path, SUCCESS)) if SUCCESS in sizes else None
         begun = folder.read_record(UNFINISHED) if UNFINISHED in sizes else {}
-        runs = begun.get("runs", [])
+        runs = begun["runs"] if isinstance(begun.get("runs"), list) else []
         marks = [each["question"] for each in (whole or {}, begun) if "question" in each]
         self.manifest: dict[str, Any] | None = None
         """What `_SUCCESS` says, where the answer is there already."""
@@ -425,7 +426,7 @@ class AnswerFolder:
         """Whether all files that a record names are there as they were written."""
         sized = [
             record
-            if all(sizes.get(part["name"]) == part["size"] for part in record.get("parts", ({"name": "", "size": 0},)))
+            if is_record(record) and all(sizes.get(part["name"]) == part["size"] for part in record["parts"])
             else None
             for record in records
         ]
@@ -497,6 +498,8 @@ def _divided(table: Any, names: Sequence[str]) -> list[tuple[str, Any]]:
 
 
 def _check_partition(partition_by: Sequence[str], names: Sequence[str]) -> None:
+    if len(set(partition_by)) < len(partition_by):
+        raise InputError(f"`partition_by` must name each column once, got {listed(partition_by)}")
     for name in partition_by:
         if name not in names:
             raise InputError(f"`partition_by` must name columns, got {name!r}; they are {listed(names)}")

@@ -31,6 +31,7 @@ _WHOLE = re.compile(r"0|-?[1-9]\d{0,8}")  # numbers whose text is the only one t
 _FILES_AT_ONCE = 256
 _BUFFER, _LEAST_BUFFER = 2**18, 2**15  # bytes of a column that are read at a time, fewer where there are many columns
 _FEW_COLUMNS = 32
+_WHOLE_BYTES, _BATCH_BYTES = 3 * 2**25, 2**24  # of row groups that are read at once, and of rows that are passed on
 _WITH_BUCKETS = ("s3", "gs", "gcs", "abfs", "abfss")
 _TABLE_FORMATS = {"_delta_log": "Delta Lake", ".hoodie": "Apache Hudi"}
 _ICEBERG = "metadata"  # a folder, with files that end in .metadata.json
@@ -113,14 +114,22 @@ class ParquetColumns:
             yield pa.concat_tables(waiting), places
 
     def _batches(self, piece: Piece, columns: Sequence[str], rows: int) -> Iterator[tuple[Any, int]]:
-        pa, wanted = import_pyarrow(), [name for name in self.own if name in columns]
-        groups, first_row = list(piece.row_groups), piece.starts[0]
-        place = f", row group {', '.join(map(str, groups))}"
-        with opened(self.filesystem, piece.file, place, len(wanted)) as file:
-            for batch in file.iter_batches(rows, row_groups=groups, columns=wanted):
-                batch.validate(full=True)  # Arrow takes it on trust that texts are UTF-8
-                yield self._whole(pa.Table.from_batches([batch]), piece.file, columns), first_row
-                first_row += batch.num_rows
+        pa, asked = import_pyarrow(), set(columns)
+        wanted, place = [name for name in self.own if name in asked], ", ".join(map(str, piece.row_groups))
+        with opened(self.filesystem, piece.file, f", row group {place}", len(wanted)) as file:
+            for group, first_row in zip(piece.row_groups, piece.starts, strict=True):
+                about = file.metadata.row_group(group)
+                step = max(min(rows, _BATCH_BYTES * about.num_rows // max(about.total_byte_size, 1)), 1)
+                if about.total_byte_size <= _WHOLE_BYTES:  # quickest; reading batches keeps a page of every column
+                    whole = file.read_row_group(group, columns=wanted)
+                    found = (whole.slice(start, step) for start in range(0, about.num_rows, step))
+                else:
+                    batches = file.iter_batches(step, row_groups=[group], columns=wanted)
+                    found = (pa.Table.from_batches([batch]) for batch in batches)
+                for table in found:
+                    table.validate(full=True)  # Arrow takes it on trust that texts are UTF-8
+                    yield self._whole(table, piece.file, columns), first_row
+                    first_row += table.num_rows
 
     def _whole(self, table: Any, file: FoundFile, columns: Sequence[str]) -> Any:
         """With what the names of folders say, in the order of the columns."""
@@ -130,7 +139,8 @@ class ParquetColumns:
                 kind = self.schema.field(name).type
                 scalar = pa.scalar(int(value) if value is not None and pa.types.is_integer(kind) else value, kind)
                 table = table.append_column(name, pa.repeat(scalar, table.num_rows))
-        return table.select([name for name in self.schema.names if name in columns])
+        asked = set(columns)
+        return table.select([name for name in self.schema.names if name in asked])
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,6 +259,8 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     import pyarrow.fs
 
     scheme, is_uri, rest = path.partition("://")
+    if not path.strip() or (not is_uri and path.startswith(tuple(f"{each}:" for each in _WITH_BUCKETS))):
+        raise InputError(f"{path!r} must name a file or folder, as s3://bucket/folder does; is a variable empty?")
     if not is_uri:
         return pyarrow.fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(path))
     if not rest.partition("?")[0].strip("/") or (scheme in _WITH_BUCKETS and rest.startswith("/")):
@@ -280,7 +292,7 @@ def _find(path: str) -> tuple[Any, list[FoundFile], str | None]:
     fixed = (
         next((n for n, piece in enumerate(pieces) if set(piece) & set("*?[")), len(pieces)) if is_wild else len(pieces)
     )
-    above = "/".join(pieces[:fixed]) or ("/" if bare.startswith("/") else ".")
+    above = "/".join(pieces[:fixed]) or ("/" if bare.startswith("/") else "." if is_wild else "")
     filesystem, base = filesystem_of(above + query)
     with refusing(f"cannot read {path}", OSError):
         _check_above(filesystem, base)
@@ -292,7 +304,6 @@ def _find(path: str) -> tuple[Any, list[FoundFile], str | None]:
             return filesystem, [_look_at(filesystem, base)], None
         found = list(_walked(base) if local else _stored(filesystem, base))
     inside = {each.path: each.path[len(base) :].lstrip("/") for each in found}
-    _check_whole(filesystem, base, found, inside)
     pattern = [translate(piece) for piece in pieces[fixed:]]
     chosen = []
     for each in found:
@@ -304,6 +315,7 @@ def _find(path: str) -> tuple[Any, list[FoundFile], str | None]:
                 lost = "it is a link to a file that is not there"
                 raise InputError(f"cannot read {each.path}: {lost}; fetch it (git annex get, dvc pull) or remove it")
             chosen.append(each._replace(values=_values(names)))
+    _check_whole(filesystem, base, inside, found, chosen if is_wild else found)
     if not chosen:
         what = f"no file matches {path}" if is_wild else f"there is no Parquet file at {path}"
         raise InputError(f"{what}; name a .parquet file, a folder of them, or several by wildcards (data/*.parquet)")
@@ -377,11 +389,20 @@ def _check_above(filesystem: Any, base: str) -> None:
                 _refuse_mark(each.path)
 
 
-def _check_whole(filesystem: Any, base: str, found: Iterable[FoundFile], inside: dict[str, str]) -> None:
-    """Refuses folders that are not what they seem: begun, without some of their parts, or with a log of their own."""
+def _check_whole(
+    filesystem: Any, base: str, inside: dict[str, str], found: Iterable[FoundFile], read: Iterable[FoundFile]
+) -> None:
+    """Refuses folders that are not what they seem: begun, without some of their parts, or with a log of their own.
+
+    That is, folders that some of what is read lies in; `inside` has the paths of all that was found from `base` on.
+    """
     sizes = {each.path: each.size for each in found}
+    places = {place for each in read for place in accumulate(inside[each.path].split("/"), posixpath.join)} | {""}
     for path in sizes:
         *folders, name = inside[path].split("/")
+        tables = (n for n, each in enumerate(folders) if each in _TABLE_FORMATS or each == _ICEBERG)
+        if "/".join(folders[: next(tables, len(folders))]) not in places:
+            continue
         if (
             name == UNFINISHED
             or (folders[-1:] == [_ICEBERG] and name.endswith(".metadata.json"))
@@ -416,6 +437,19 @@ def _refuse_mark(path: str) -> None:
     )
 
 
+def is_record(found: dict[str, Any]) -> bool:
+    """Whether a record of rows and of the files that they are in is one that can have been written."""
+    try:
+        parts, answered = found["parts"], [found[name] for name in ("num_rows", "num_left_out")]
+        counts = [*answered, found["num_unchanged"], found.get("number", 0)]
+        counts += [part[name] for part in parts for name in ("num_rows", "size", "crc32")]
+        names = [part["name"] for part in parts]
+    except (KeyError, TypeError):
+        return False
+    typed = all(type(each) is int and each >= 0 for each in counts) and all(type(each) is str for each in names)
+    return typed and len(set(names)) == len(names) and sum(part["num_rows"] for part in parts) == sum(answered)
+
+
 def read_manifest(filesystem: Any, path: str) -> dict[str, Any] | None:
     """What `_SUCCESS` says; None if it is not ours, as other programs also write a file of that name."""
     try:
@@ -425,14 +459,10 @@ def read_manifest(filesystem: Any, path: str) -> dict[str, Any] | None:
         return None
     if not isinstance(found, dict) or "question" not in found:
         return None
-    try:
-        counts = [found[name] for name in ("num_rows", "num_unchanged", "num_left_out")]
-        counts += [part[name] for part in found["parts"] for name in ("num_rows", "size", "crc32")]
-        texts = [found["question"], found["coupling"], *found["notes"], *(part["name"] for part in found["parts"])]
-        if all(type(each) is int for each in counts) and all(type(each) is str for each in texts):
-            return found
-    except (KeyError, TypeError):
-        pass
+    notes = found.get("notes")
+    texts = [found["question"], found.get("coupling"), *(notes if isinstance(notes, list) else [notes])]
+    if is_record(found) and all(type(each) is str for each in texts):
+        return found
     raise InputError(f"{path} is not as countermax writes it; was it edited? Remove the folder, and write it again")
 
 

@@ -38,7 +38,7 @@ from countermax.tables._probabilities import (
 from countermax.tables._utilities import ChoiceRows, Utilities, available, choices
 
 CHUNK_ROWS = 65_536  # rows that are looked at at a time, if they have few columns: what bounds the memory
-_CHUNK_NUMBERS = 2**19
+_CHUNK_NUMBERS, _LEAST_ROWS = 2**19, 2**10
 ON_ERROR = ("raise", "missing")
 NORMALISE = "pass normalise=True (--normalise) if these are counts or weights"
 
@@ -311,8 +311,9 @@ class RowReader:
         found = _Problems(stop - start)
         x = np.zeros(stop - start, np.int64) if self.seen is None else self.seen[start:stop].copy()
         named = repr(self.question.outcome) if is_name(self.question.outcome) else "the array `outcome`"
-        found.note(x == MISSING, f"the outcome in {named} is missing")
-        found.note(x == UNKNOWN, lambda row: self._unknown(start + row))
+        if len(x) and x.min() < 0:
+            found.note(x == MISSING, f"the outcome in {named} is missing")
+            found.note(x == UNKNOWN, lambda row: self._unknown(start + row))
         (p, own), (q, other) = (
             self._probabilities(name, world, rows, start, asked, order, found)
             for name, world, asked, order in zip(_WORLDS, self.worlds, inputs, self.orders, strict=True)
@@ -325,7 +326,7 @@ class RowReader:
         if self.seen is not None:
             x[found.bad] = 0
             found.note(
-                p[np.arange(len(x)), x] == never,
+                p.ravel().take(np.arange(0, p.size, p.shape[1]) + x) == never,
                 lambda row: (
                     f"{listed([self.labels.values[x[row]]])} was observed but has probability zero under `factual`"
                     + ("; are the two worlds swapped?" if q[row, x[row]] > never else "")
@@ -441,7 +442,7 @@ def _row_sums(values: Floats) -> Floats:
 
 def rows_at_once(num_columns: int) -> int:
     """How many rows with so many columns are looked at at a time."""
-    return max(256, min(CHUNK_ROWS, _CHUNK_NUMBERS // max(num_columns, 1) // 256 * 256))
+    return max(_LEAST_ROWS, min(CHUNK_ROWS, _CHUNK_NUMBERS // max(num_columns, 1) // 256 * 256))
 
 
 class FoundLabels(NamedTuple):
