@@ -120,6 +120,17 @@ def test_noisy_mean_rewards_are_drawn_towards_those_of_other_transitions_into_th
     assert abs(found) < 0.5 * model.rewards[luckiest, 0, 0]
 
 
+@pytest.mark.parametrize("ends", [[2, 3], [2, 2, 3]])
+def test_a_score_of_ends_is_known_however_small_the_log(ends):
+    """Then it is the chance of the end that counts, in every model too."""
+    rows = [(place, 1, 1, 0, end, float(end == 2)) for place, end in enumerate(ends)]
+    rows = [(place, 0, 0, place % 2, 1, 0.0) for place in range(len(ends))] + rows
+    model = estimate(EpisodeLog.from_frame(frame_of(*rows, (9, 0, 0, 1, 3, 0.0))))
+    for each in Posterior(num_draws=20).draws(model):
+        possible = (each.probs > 0) & ~each.absorbing[:, None, None]
+        np.testing.assert_array_equal(each.rewards[possible], (each.successors == 2)[possible])
+
+
 def test_what_is_rare_is_dropped_with_its_mass_kept_on_average():
     random = np.random.default_rng(0)
     counts = random.multinomial(20, random.dirichlet(np.full(60, 0.1), 120)).reshape(60, 2, 60)

@@ -350,10 +350,12 @@ def test_a_reversed_scale_cannot_pass_unnoticed():
         told = reversed_scale.compare(6)
         assert "WARNING: Column 'mRS' looks like the modified Rankin Scale, on which 0 is best" in told.notes[1]
         assert str(told).index("WARNING") < str(told).index("The data alone")
+        assert told.summary().endswith("Best: 6; worst: 0.")
     for right in (Trial(people, labels=order, best=0, **columns), Trial(ordered, best=0, **columns)):
         answer = right.compare(6)
         assert not any("Rankin" in each for each in answer.notes)
         assert "From worst to best: 6, 5, 4, 3, 2, 1, 0 (scored 0 to 6)." in answer.notes
+        assert answer.summary().endswith("Best: 0; worst: 6.")
         assert answer.plot().axes[0].get_ylabel() == "best ← mRS → worst"
     unscored = Trial(people, **columns).compare(6)
     assert "0 is best: say best=0 (--best 0)." in str(unscored).splitlines()[1]  # before the answer

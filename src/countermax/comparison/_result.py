@@ -155,7 +155,14 @@ class Comparison(AbstractResult):
         sure = f" In parentheses: {confidence(self.level or 0.0)} confidence intervals." if shown else ""
         lines = [f"The data alone{whose}, whatever the coupling: {said.pop(ANY)}."]
         lines += [f"With {name} assumed: {each}." for name, each in said.items()]
-        return "\n".join((self.title, *lines, self._verdict(told) + sure))
+        return "\n".join((self.title, *lines, self._verdict(told) + sure + self._direction(told)))
+
+    def _direction(self, told: Mapping[str, str]) -> str:
+        """Which end of the score is good, where the answer speaks of better or worse."""
+        if self.known.scores is None or not {"better", "worse"} & set(told):
+            return ""
+        names, score = told_apart(self.labels), self.known.scores[1]
+        return f" Best: {names[int(score.argmax())]}; worst: {names[int(score.argmin())]}."
 
     def _told(self, quantities: Mapping[str, str], coupling: str) -> str:
         """Each quantity in words, with its probability and interval."""

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import gammaln
 
@@ -90,7 +91,7 @@ class ModelPrior:
         self._key = self._seen.row * self._outcomes + self._seen.outcome
         self._visits: Floats = np.bincount(self._seen.row, self._seen.times, len(self._pairs)).astype(np.float64)
         self._stands_for = None if labels is None else _stands_for(labels, self._pairs % mdp.num_actions, self._seen)
-        self._rewards = _Rewards(self._seen, mdp.num_states)
+        self._rewards = _Rewards(self._seen, mdp.absorbing)
         given = np.setdiff1d(np.flatnonzero(live), self._pairs)
         fixed, slot = np.nonzero(mdp.possible & np.isin(np.arange(live.size), given)[:, None])
         self._given = fixed, (*np.divmod(fixed, mdp.num_actions), slot)
@@ -280,18 +281,21 @@ def _stands_for(labels: Ints, action: Ints, seen: _Seen) -> Ints:
 class _Rewards:
     """The posterior of mean rewards."""
 
-    def __init__(self, seen: _Seen, num_states: int):
+    def __init__(self, seen: _Seen, absorbing: NDArray[np.bool_]):
         """Fits how much rewards vary within a transition, and between transitions into one state."""
+        num_states, scored = len(absorbing), _are_scores(seen, absorbing)
         times, spare = seen.times, seen.times.sum() - len(seen.times)
         self._limits = seen.reward.min(), seen.reward.max()
-        if spare:
+        if scored:
+            self._common = 0.0
+        elif spare:
             self._common = float(seen.spread @ times) / spare
         else:
             self._common = float(np.cov(seen.reward, aweights=times)) if len(times) > 1 else 0.0
         # one visit shows no variance
         self._variance = (seen.spread * times + _PRIOR_FREEDOM * self._common) / (times - 1 + _PRIOR_FREEDOM)
         self._state, self._reward, self._error = seen.state, seen.reward, self._variance / times
-        self._between = _between(seen, self._common, num_states)
+        self._between = 0.0 if scored else _between(seen, self._common, num_states)
         whole = self._between + self._error
         weight = 1 / whole if whole.all() else times
         total = np.bincount(seen.state, weight, minlength=num_states)
@@ -312,6 +316,13 @@ class _Rewards:
         reward = np.where(known & (self._error[cell] == 0), self._reward[cell], reward)
         reward = np.clip(reward + error * random.standard_normal(len(successor)), *self._limits)
         return reward, np.where(known, self._variance[cell], self._common)
+
+
+def _are_scores(seen: _Seen, absorbing: NDArray[np.bool_]) -> bool:
+    """Whether nothing but ends earns anything, each of them the same every time: such rewards have no noise."""
+    kinds = {*zip(seen.state.tolist(), seen.reward.tolist(), strict=True)}
+    apart = len(kinds) == len({state for state, _ in kinds})
+    return apart and not seen.spread.any() and not seen.reward[~absorbing[seen.state]].any()
 
 
 def _between(seen: _Seen, common: float, num_states: int) -> float:
