@@ -123,7 +123,7 @@ def _variances(comparison: Comparison) -> "plotting.Figure":
     return plotting.draw_variances(
         {name: float(each.value or 0.0) for name, each in rows.items()},
         "The coupling decides the variance",
-        "variance of the effect score(Y) - score(X)",
+        f"variance of the effect: score under {comparison.worlds[1]} minus score under {comparison.worlds[0]}",
         intervals={name: Interval(each.ci_lower, each.ci_upper, level) for name, each in rows.items()},
     )
 

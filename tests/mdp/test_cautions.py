@@ -151,3 +151,13 @@ def test_many_are_counted_instead_of_named():
     assert "s5 and 3 more (b occurs nowhere in the log)" in told_of_undone(log, policy)
     (told,) = told_of_ends(log, estimate(log).ends, estimate(log).never_left)
     assert "t0 (1 of 9 episodes), t1 (1), t2 (1), t3 (1), t4 (1), t5 (1) and 3 more" in told
+
+
+def test_of_long_names_fewer_are_named():
+    """A warning that comes before the answer stays short enough to be read."""
+    rows = [(each, 0, f"{each} {'very ' * 9}ill", "a", "well", 0.0) for each in range(9)]
+    names = [row[2] for row in rows] + ["well"]
+    log = EpisodeLog.from_frame(pd.DataFrame(frame_of(*rows)), state_names=names, action_names=["a", "b"])
+    told = told_of_undone(log, deterministic([1] * 10, 2))
+    assert f"b in {names[1]} and 7 more" in told
+    assert names[2] not in told

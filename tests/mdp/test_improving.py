@@ -570,6 +570,8 @@ def test_best_changes_show_themselves_in_every_form(ward, tmp_path):
     above, below = figure.axes
     drawn = [line for line in above.lines if not line.get_label().startswith("_")]
     assert [line.get_linestyle() for line in drawn] == ["None", "None"]  # numbers of changes are apart
+    states = [each.get_text() for each in below.get_yticklabels()]
+    assert (states[0], states[-1]) == ("home", "dead")  # the best state on top
     assert {line.get_drawstyle() for line in below.lines if len(line.get_xdata()) > 1} == {"steps-post"}  # and states
     assert "in-sample: what the estimate promises itself" in [each.get_text() for each in figure.legends[0].get_texts()]
 

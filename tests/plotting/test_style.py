@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from countermax import _plotting as plotting
-from countermax._plotting._style import shortened, wrapped
+from countermax._plotting._style import colours, shortened, wrapped
 
 
 def test_short_labels_stay_as_they_are():
@@ -64,3 +64,12 @@ def test_outside_of_notebooks_nothing_is_asked(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None, version_info=(9, 0)))
     with plotting.house_style():
         pass
+
+
+def test_a_coupling_has_one_colour_in_every_picture():
+    alone, later = colours(["inverse CDF by cost"]), colours(["Gumbel-max", "Gadget 2", "inverse CDF by cost"])
+    assert alone["inverse CDF by cost"] == later["inverse CDF by cost"] not in (later["Gumbel-max"], later["Gadget 2"])
+    assert colours(["learned Gadget 2"])["learned Gadget 2"] == later["Gadget 2"]
+    both = colours(["learned Gadget 2", "Gadget 2"])
+    assert both["learned Gadget 2"] != both["Gadget 2"]
+    assert len(set(colours([f"mine {number}" for number in range(5)]).values())) == 5

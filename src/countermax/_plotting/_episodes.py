@@ -106,6 +106,7 @@ def draw_changes(
     limits: tuple[Floats, Floats] | None,
     logged: Sequence[tuple[str, str]],
     likely: Sequence[tuple[str, str]],
+    states: Sequence[str],
     *,
     title: str,
     label: str,
@@ -114,11 +115,12 @@ def draw_changes(
 
     Of the `curves` the first is the answer, with its `limits`, the others what the estimate promises itself; `bounds`
     are those of any coupling. Numbers of changes are apart from each other: nothing joins them. Paths are states by
-    time with what is done instead there, if anything.
+    time with what is done instead there, if anything; `states` are all of them, the best first.
     """
     first, palette = next(iter(curves)), colours(list(curves))
     places = np.arange(1, len(bounds[0]) + 1)
-    names = list(dict.fromkeys(state for state, _ in (*logged, *likely)))
+    visited = {state for state, _ in (*logged, *likely)}
+    names = [each for each in dict.fromkeys(states) if each in visited]
     with house_style():
         figure = Figure(figsize=(7.2, 3.6 + 0.24 * len(names)), layout="constrained")
         above, below = figure.subplots(2, 1, height_ratios=[2.2, 0.8 + 0.24 * len(names)])
@@ -158,6 +160,7 @@ def draw_changes(
         below.set_ylim(len(names) - 0.4, -0.8)
         below.xaxis.set_major_locator(MaxNLocator(integer=True))
         below.set_xlabel("step")
+        below.set_ylabel("worst \u2190 state \u2192 best")
         figure.suptitle(literal(title), x=0.01, ha="left", fontsize=10)
         lines = [*above.get_legend_handles_labels()[0], *below.get_legend_handles_labels()[0]]
         figure.legend(handles=lines, loc="outside lower center", ncols=3, fontsize=8)
@@ -216,9 +219,8 @@ def draw_trajectory(
         figure = Figure(figsize=(7.2, 1.1 + sum(heights) * 1.12), layout="constrained")
         panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
         _draw_treatments(panels[0], rows, rare)
-        for time, state in enumerate(path):
-            short = state if len(state) <= _LONGEST_STATE else f"{state[: _LONGEST_STATE - 3]}..."
-            panels[0].text(time, -0.25, literal(short), rotation=35, ha="left", va="bottom", fontsize=6.5)
+        for time, state in enumerate(_told_short(path)):
+            panels[0].text(time, -0.25, literal(state), rotation=35, ha="left", va="bottom", fontsize=6.5)
         for place, (axes, feature) in enumerate(zip(panels[1:-1], names, strict=True)):
             axes.fill_between(times, lower[:, place], upper[:, place], color=_SHADE, linewidth=0)
             for name, values in answers.items():
@@ -240,6 +242,17 @@ def draw_trajectory(
         handles = _story_legend(palette, graded=graded, marked=decision is not None, rare=bool(rare.any()))
         legend_below(figure, handles, 2)
     return figure
+
+
+def _told_short(path: Sequence[str]) -> list[str]:
+    """States of a path; of a long name that has parts, those that are new since the step before."""
+    found, before = [], list[str]()
+    for state in path:
+        parts = state.split(", ")
+        new = state if len(state) <= _LONGEST_STATE else ", ".join(each for each in parts if each not in before)
+        found.append(shortened([new or "the same"], _LONGEST_STATE)[0])
+        before = parts
+    return found
 
 
 class _Row(NamedTuple):

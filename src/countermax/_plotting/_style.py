@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -40,7 +41,7 @@ STABLE = "#B2182B"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Colours of what is no coupling."""
 
-_SPARE_COLOURS = ("#F0E442", "#8C564B", "#17BECF", "#CC79A7", "#56B4E9")
+_SPARE_COLOURS = ("#F0E442", "#8C564B", "#17BECF", "#E377C2", "#2F4F4F")
 _FORMATS = (".png", ".pdf", ".svg")
 
 
@@ -93,9 +94,19 @@ def _show_in_notebooks() -> None:
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each name: fixed for the couplings of this library, spare ones for others."""
-    spare = iter(_SPARE_COLOURS * (1 + len(names) // len(_SPARE_COLOURS)))
-    return {name: _COLOURS.get(name) or next(spare) for name in names}
+    """A colour for each name, the same in every picture: a coupling of the library's, or one that goes by the name.
+
+    What was learned has the colour of its kind. Names that go for one colour are told apart in the order given.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        kind = name.removeprefix("learned ")
+        fixed = _COLOURS.get(name) or (None if kind in names else _COLOURS.get(kind))
+        first = crc32(name.encode("utf-8", "backslashreplace")) % len(_SPARE_COLOURS)
+        spare = _SPARE_COLOURS[first:] + _SPARE_COLOURS[:first]
+        free = (each for each in spare if each not in found.values())
+        found[name] = fixed or next(free, spare[0])
+    return found
 
 
 def checked_format(path: str | Path) -> Path:

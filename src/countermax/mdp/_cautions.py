@@ -17,6 +17,7 @@ from countermax.mdp._process import FiniteMDP
 from countermax.mdp._results import NOT_IN_LOG
 
 _MOST_NAMED = 6
+_MOST_LETTERS = 120  # of all that are named
 _SMALL_SHARE = 1e-9  # rounding
 _FEW_EPISODES = 30
 _THIN_VISITS = 10
@@ -180,5 +181,8 @@ def _pair(log: EpisodeLog, action: int, state: int) -> str:
 
 
 def _some(texts: Sequence[str]) -> str:
-    more = len(texts) - _MOST_NAMED
-    return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    """The first of them, fewer where they are long."""
+    numbers = range(min(len(texts), _MOST_NAMED), 1, -1)
+    shown = next((each for each in numbers if sum(map(len, texts[:each])) <= _MOST_LETTERS), 1)
+    more = len(texts) - shown
+    return ", ".join(texts[:shown]) + (f" and {more} more" if more > 0 else "")

@@ -18,6 +18,7 @@ from countermax.intervals import Interval
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._changes import FAMILIES, JUDGED, Changes, PathStep
 from countermax.mdp._labels import spoken
+from countermax.mdp._planning import policy_values
 from countermax.mdp._posterior import PosteriorDraws
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
@@ -133,6 +134,8 @@ class BestChanges(AbstractCohortResult):
     """Each step in words."""
     state_names: tuple[str, ...]
     """All states, in words."""
+    state_values: Float[np.ndarray, " s"]
+    """What it earns to come to each of them and to go on as usual."""
     action_names: tuple[str, ...]
     """All actions, in words."""
 
@@ -202,6 +205,7 @@ class BestChanges(AbstractCohortResult):
             Bounds(*np.array([each[:2] for each in known]).T) if known else None,
             self._in_words(self.logged),
             self._in_words(() if self.best is None else self.best.path),
+            [self.state_names[place] for place in np.argsort(-self.state_values, kind="stable")],
             title=self.title,
             label=f"effect on the {self.context.meaning.drawn}",
         )
@@ -435,8 +439,19 @@ def best_changes_of(
         ),
         moments=tuple(log.when(0, step) for step in range(length + 1)),
         state_names=tuple(spoken("state", each, mdp.state_names) for each in range(mdp.num_states)),
+        state_values=_state_values(mdp, setting),
         action_names=tuple(spoken("action", each, mdp.action_names) for each in range(mdp.num_actions)),
     )
+
+
+def _state_values(mdp: FiniteMDP, setting: Setting) -> Floats:
+    """What it earns to come to each state and to go on as usual: ends are told apart by what leads there earns."""
+    taken = mdp.probs * (~mdp.absorbing[:, None, None] & mdp.allowed[:, :, None])
+    total, earned = (
+        np.bincount(mdp.successors.ravel(), each.ravel(), mdp.num_states) for each in (taken, taken * mdp.rewards)
+    )
+    later = policy_values(mdp, setting.usual, horizon=setting.horizon, discount=setting.discount)
+    return earned / np.where(total > 0, total, 1) + setting.discount * later
 
 
 def _fades(distance: Floats, threshold: float) -> int | None:
