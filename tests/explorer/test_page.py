@@ -658,6 +658,18 @@ def test_every_width_has_room_and_ranges_stay_in_one_line(open_page, width):
     assert room > 80
 
 
+@pytest.mark.parametrize("fragment", ["", _EIGHT], ids=["trial", "eight"])
+def test_print_cuts_no_number(open_page, fragment):
+    page = open_page(fragment, viewport={"width": 718, "height": 1000})
+    _settled(page)
+    page.emulate_media(media="print")
+    cut = "(all) => all.filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.value)"
+    assert page.locator("#outcomes input:not([type=range])").evaluate_all(cut) == []
+    for row in page.locator("#outcomes .world").all():  # an arm and its count are in one line
+        name, count = (row.locator(each).bounding_box() for each in ("span", "[data-number]"))
+        assert name["y"] < count["y"] + count["height"] / 2 < name["y"] + name["height"]
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_print_keeps_counts_legend_and_columns_in_ink_on_paper(open_page, scheme):
     page = open_page(_EIGHT, color_scheme=scheme, viewport={"width": 718, "height": 1000})  # A4 at 96 dots an inch
