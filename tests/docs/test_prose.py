@@ -23,6 +23,7 @@ PHRASES = re.compile(
     r"|other data could have|counts likeliest|can chew|held equally often|by luck|are so coupled"
     r"|about luck|other data too"
     r"|processes that the log|whichever that column holds|Units of the trial|repeats the luck|what the change favours"
+    r"|its row from state|told before with|promises itself"
     r"|prevents \S+ \S+ in nobody|each for itself",
     re.IGNORECASE,
 )

@@ -544,7 +544,7 @@ def test_best_changes_show_themselves_in_every_form(ward, tmp_path):
     found = ward.best_changes("52", changes=Changes(most=2, plan="fixed", cost=0.1))
     text = " ".join(str(found).split())
     for words in (
-        "told before with at most 2 changes",
+        "fixed in advance with at most 2 changes",
         "to the score (95 % interval",
         "iv antibiotics instead of",
         "Unchanged: the logged action",
@@ -573,7 +573,7 @@ def test_best_changes_show_themselves_in_every_form(ward, tmp_path):
     states = [each.get_text() for each in below.get_yticklabels()]
     assert (states[0], states[-1]) == ("home", "dead")  # the best state on top
     assert {line.get_drawstyle() for line in below.lines if len(line.get_xdata()) > 1} == {"steps-post"}  # and states
-    assert "in-sample: what the estimate promises itself" in [each.get_text() for each in figure.legends[0].get_texts()]
+    assert "in-sample: too optimistic" in [each.get_text() for each in figure.legends[0].get_texts()]
 
 
 def test_the_cohort_is_ranked_and_gains_and_losses_are_counted(ward):

@@ -1292,7 +1292,7 @@ class Rules(NamedTuple):
     ahead: float
     """Steps after which a row must be able to lead to one that the log informs, if it is none itself."""
     fixed: bool
-    """Whether plans are sequences that were told before: they do not depend on how many changes are left."""
+    """Whether plans are sequences that are fixed in advance: they do not depend on how many changes are left."""
 
 
 class LayerRoom(NamedTuple):

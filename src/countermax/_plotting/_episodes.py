@@ -113,7 +113,7 @@ def draw_changes(
 ) -> Figure:
     """What one, two, ... changes would have added, and below it where they most likely lead.
 
-    Of the `curves` the first is the answer, with its `limits`, the others what the estimate promises itself; `bounds`
+    Of the `curves` the first is the answer, with its `limits`, the others in-sample ones; `bounds`
     are those of any coupling. Numbers of changes are apart from each other: nothing joins them. Paths are states by
     time with what is done instead there, if anything; `states` are all of them, the best first.
     """
@@ -128,7 +128,7 @@ def draw_changes(
         for name, values in curves.items():
             words, look = literal(name), {"marker": "o", "markersize": 5, "color": palette[name]}
             if name != first:
-                words, look = f"{words}: what the estimate promises itself", {"marker": "D", "color": "0.3"}
+                words, look = f"{words}: too optimistic", {"marker": "D", "color": "0.3"}
                 look |= {"markersize": 4, "markerfacecolor": "white"}
             above.plot(places, values, linestyle="none", label=words, zorder=3, **look)
         if limits is not None:

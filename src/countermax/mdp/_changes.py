@@ -16,7 +16,7 @@ from countermax.mdp._process import FiniteMDP
 FAMILIES = {"any": "any coupling", "stable": "stable couplings", "monotone": "stable and monotone"}
 """Families of couplings by name, and what their ranges are called."""
 PLANS = ("reacting", "fixed")
-"""Plans that depend on where the other world is, and sequences that are told before."""
+"""Plans that depend on where the other world is, and sequences that are fixed in advance."""
 SAME = 1e-12
 """Share of the largest return: values nearer than that are the same."""
 JUDGED = 1e-7
@@ -30,7 +30,7 @@ class Changes:
 
     Args:
         most: Largest number of changes; all smaller ones are answered too. None allows one at every step.
-        plan: Kind of plan: "reacting" looks at where the patient then is, "fixed" is a sequence that can be told before
+        plan: Kind of plan: "reacting" looks at where the patient then is, "fixed" is a sequence that is set in advance
             and is followed whatever comes of it.
         aim: Quantity that a plan maximises: its value by the "coupling", or its worst case over a family: "any",
             "stable", or "monotone" (observed row stable, and monotone).
@@ -71,7 +71,7 @@ class Changes:
                 f"{shown(self.aim)}: both rest on one coupling's rows"
             )
         if self.plan == "fixed" and self.within is not None:
-            raise InputError('`within` needs plan="reacting", got "fixed": what is told before cannot turn back')
+            raise InputError('`within` needs plan="reacting", got "fixed": what is fixed in advance cannot turn back')
 
     def rules(self, mdp: FiniteMDP, small: float) -> Any:
         """The same for one process, checked, as the compiled loops take them."""

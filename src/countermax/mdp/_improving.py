@@ -410,7 +410,7 @@ class ChangedEpisodes:
         return found
 
     def sequences(self) -> tuple[ToldSequence, ...]:
-        """The best sequences of changes for one episode that are told before, by the number of changes."""
+        """The best sequences of changes for one episode that are fixed in advance, by the number of changes."""
         return self.alone.sequences(self.num_layers)
 
     @cached_property

@@ -52,10 +52,13 @@ _MONOTONE = (
     "'stable and monotone': what was seen is at least as likely as it would be anyway, other outcomes that might have "
     "been seen at most as likely. Gumbel-max need not be."
 )
-_OPTIMISM = "In-sample: on the estimate that the plan was made on, which is too much; a plan picks its luckiest rows."
+_OPTIMISM = (
+    "In-sample: judged on the estimate that the plan was made on, which is too optimistic: a plan picks the rows that "
+    "look best by chance."
+)
 _IN_SAMPLE = (
     "Plans are made and judged on one process. If that is an estimate, their effects are too large, for a plan picks "
-    "its luckiest rows; a posterior judges them."
+    "the rows that look best by chance; a posterior judges them."
 )
 
 
@@ -176,7 +179,7 @@ class BestChanges(AbstractCohortResult):
             if self.changes.aim == "coupling"
             else f"plan with the best worst case ({FAMILIES[self.changes.aim]})"
         )
-        kind = "best sequence told before" if self.changes.plan == "fixed" else kind
+        kind = "best sequence fixed in advance" if self.changes.plan == "fixed" else kind
         promised = "" if best.interval is None else f"; in-sample {number(best.in_sample)}"
         known, drawn = f"{told_interval(best.interval)}{promised}", self.context.meaning.drawn
         safe = best.guaranteed

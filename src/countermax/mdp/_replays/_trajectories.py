@@ -1,9 +1,9 @@
 """A log under another policy, in one process: exact values, variances, bounds, and drawn trajectories.
 
-Given a logged episode, the counterfactual state is a Markov chain. While the episode lasts, its row from state c under
-action b is the coupling's answer given what was seen at that step; after its end, the process's own row. A forward
-recursion over the chain carries three numbers for each state: the probability, and the first two moments of the reward
-so far. Nothing is sampled.
+Given a logged episode, the counterfactual state is a Markov chain. At each logged step its transitions answer one
+question: given that action a took the patient from s to s', where would action b have taken a patient in state c? After
+the log's end they are the process's own. A forward recursion carries three numbers for each state: the probability, and
+the first two moments of the reward so far. Nothing is sampled.
 
 Bounds: at each step a coupling may answer with any row `w` between 0 and `q / p_x`, which is all that the data say of
 it. Backwards from the last step, the best (the worst) such row from every state gives bounds for the value of a whole
