@@ -9,9 +9,10 @@ from urllib.parse import unquote, urljoin, urlsplit
 import browsers
 import pytest
 
-from countermax import Trial
+from countermax import Cohort, Posterior, Trial
 
 PHONE = 390
+DATA = files("countermax") / "data"
 
 
 @pytest.fixture(scope="module")
@@ -157,17 +158,20 @@ def reports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     score = {"dead": 0, "hospital": 0.35, "nursing home": 0.6, "home": 1}
     columns = {"outcome": "outcome", "arm": "arm", "control": "placebo", "treated": "drug"}
-    trial = Trial(files("countermax") / "data/stroke_trial.csv", score=score, **columns)
-    for name, answer in {"compare": trial.compare("dead"), "causes": trial.causes("dead")}.items():
+    trial = Trial(DATA / "stroke_trial.csv", score=score, **columns)
+    ward = Cohort(DATA / "ward_log.csv", DATA / "ward_policy.csv", posterior=Posterior(num_draws=0))
+    answers = {"compare": trial.compare("dead"), "causes": trial.causes("dead"), "story": ward.explain("52")}
+    for name, answer in answers.items():
         answer.write_page(folder / f"{name}.html")
     return folder
 
 
-@pytest.mark.parametrize("name", ["compare", "causes"])
+@pytest.mark.parametrize("name", ["compare", "causes", "story"])
 @pytest.mark.parametrize("width", [1280, PHONE])
 def test_a_report_fits_the_screen(open_page, reports, name, width):
     page = open_page(width, is_mobile=width == PHONE)
     page.goto((reports / f"{name}.html").as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert browsers.axe_faults(page) == []
     if width > PHONE:
         assert page.evaluate(_CUT, _SHOWN) == []

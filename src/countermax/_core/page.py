@@ -73,6 +73,7 @@ thead th {{ border-bottom: 2px solid #888; }}
 img {{ max-width: min(100%, 60rem); height: auto; }}
 .wide {{ overflow-x: auto; }} .wide table {{ font-size: .9rem; }} td span {{ display: inline-block; }}
 @media (max-width: 48rem) {{ .wide table {{ font-size: .68rem; }} th, td {{ padding: .2rem .25rem; }} }}
+@media print {{ .wide {{ overflow: visible; }} .wide table {{ font-size: .6rem; }} img {{ break-inside: avoid; }} }}
 details {{ margin: 1rem 0; }} pre {{ font-size: .8rem; white-space: pre-wrap; overflow-wrap: anywhere; }}
 .box {{ border: 1px solid #888; border-radius: 4px; background: #f7f7f2; padding: 0 1.2rem; margin: 2rem 0; }}
 .box h2 {{ margin-top: 1rem; }}
@@ -80,8 +81,10 @@ details {{ margin: 1rem 0; }} pre {{ font-size: .8rem; white-space: pre-wrap; ov
 </style>
 </head>
 <body>
+<main>
 <h1>{title}</h1>
 {body}
+</main>
 </body>
 </html>
 """
@@ -111,7 +114,9 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> Element:
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     lines = ("".join(f"<td>{_cell(value)}</td>" for value in row) for row in rows)
     body = "".join(f"<tr>{line}</tr>\n" for line in lines)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
+    described = escape(", ".join(columns))
+    table = f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>"
+    return f'<div class="wide" tabindex="0" role="region" aria-label="Table: {described}">{table}</div>'
 
 
 def preformatted(title: str, text: str) -> Element:

@@ -283,11 +283,11 @@ class Story(AbstractCohortResult):
         }
 
     def _more_elements(self) -> Sequence[page.Element]:
-        told = self.told
+        told, said = self.told, self.summary()
         elements: list[page.Element] = [page.paragraph(_OVER_TIME, note=True)]
         headings = "What happened", "What would have happened", "How sure that is"
         for heading, sentences in zip(headings, told[:3], strict=True):
-            elements += [page.heading(heading), *map(page.paragraph, sentences)]
+            elements += [page.heading(heading), *(page.paragraph(each) for each in sentences if each not in said)]
         if self.decisions:
             picture = plotting.picture(self.plot_decisions())
             elements.append(page.picture(picture, "what single decisions would have added"))
