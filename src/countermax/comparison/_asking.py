@@ -300,7 +300,7 @@ def _notes(
         )
     win = next((each for each in rows if each.quantity == WIN), None)
     if win is not None:
-        here, there = worlds.names
+        here, there = told_apart(worlds.names)
         ends = "" if win.ci_lower is None else f" ({span(win.ci_lower, win.ci_upper)})"
         notes.append(
             f"Win probability (Mann and Whitney): somebody under {there} does better than somebody else under {here} "

@@ -40,9 +40,9 @@ class Posterior:
 
     Args:
         num_draws: Number of models that are drawn; 0 takes the estimate as given.
-        prior: Prior of each row: "pooled", under which it may lead to states that others lead to, as many as rows of
-            this process do, or "seen", under which nothing unseen can happen.
-        level: Level of the credible intervals; fewer than 40 draws cannot say 95 %, and then less is said.
+        prior: Prior of each row: "pooled" over rows, which learns from all of them to how many states a row leads, or
+            "seen", under which nothing unseen can happen.
+        level: Level of the credible intervals; lower where there are too few draws for it, as below 40 for 95 %.
         seed: Seed of the draws.
     """
 

@@ -155,8 +155,8 @@ class Trial:
             best: Best outcome: the good end of the order of the outcomes, whose ranks are then the score; it must
                 agree with a score that is given.
             design: Weights, clusters and strata; by default people are independent and count the same.
-            missing: Treatment of people without an outcome: `refuse` them, let them have had the `worst` for every
-                bound (any outcome, that is), or `drop` them, which takes them for people like the others.
+            missing: Treatment of people without an outcome: `refuse` them; `worst`: bounds hold whatever they had;
+                `drop` them, which assumes that they are like the others.
             observational: Second frame or file with the same columns, of people who chose their arm; for causes.
         """
         as_choice("`missing`", missing, MISSING_RULES)
