@@ -18,6 +18,8 @@ _DIAMOND: dict[str, Any] = {
     "markeredgecolor": "0.25",
 }
 
+_NOTHING = 0.02  # percent: a bar below it would not be seen
+
 
 def draw_noise_scales(
     points: Sequence[tuple[float, float, float]], published: Mapping[float, float], references: Mapping[str, float]
@@ -30,14 +32,17 @@ def draw_noise_scales(
         figure = Figure(figsize=(4.6, 3.2), layout="constrained")
         axes = figure.subplots()
         for name, loss in references.items():
+            left = loss == max(
+                references.values()
+            )  # the curve comes to the largest on the right, to others on the left
             axes.axhline(loss, color=palette[name], linewidth=1.2, linestyle="--", zorder=1)
             axes.annotate(
                 literal(name),
-                (1, loss),
-                (-2, 3),
+                (0 if left else 1, loss),
+                (4 if left else -2, 3),
                 xycoords=("axes fraction", "data"),
                 textcoords="offset points",
-                ha="right",
+                ha="left" if left else "right",
                 fontsize=8,
                 color=palette[name],
             )
@@ -86,6 +91,9 @@ def draw_distances(
             places = [columns.index(column) + (slot - (len(ours) - 1) / 2) * width for column in distances]
             heights = [max(value, 0.0) for value in distances.values()]
             axes.bar(places, heights, 0.9 * width, color=palette[name], label=literal(name))
+            none = [place for place, height in zip(places, heights, strict=True) if height < _NOTHING]
+            axes.hlines([0] * len(none), np.subtract(none, 0.45 * width), np.add(none, 0.45 * width),
+                        color=palette[name], linewidth=4, clip_on=False, zorder=1.9)  # fmt: skip
             theirs = published.get(name, {})
             marked = [
                 (place, theirs[column]) for place, column in zip(places, distances, strict=True) if column in theirs

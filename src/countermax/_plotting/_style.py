@@ -41,7 +41,7 @@ STABLE = "#B2182B"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Colours of what is no coupling."""
 
-_SPARE_COLOURS = ("#F0E442", "#8C564B", "#17BECF", "#E377C2", "#2F4F4F")
+_SPARE_COLOURS = ("#F0E442", "#8C564B", "#17BECF", "#2F4F4F")
 _FORMATS = (".png", ".pdf", ".svg")
 
 
