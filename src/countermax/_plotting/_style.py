@@ -96,7 +96,7 @@ def _show_in_notebooks() -> None:
 def colours(names: Sequence[str]) -> dict[str, str]:
     """A colour for each name, the same in every picture: a coupling of the library's, or one that goes by the name.
 
-    What was learned has the colour of its kind. Names that go for one colour are told apart in the order given.
+    What was learned has the colour of its kind. Names that would share a colour get different ones, in the order given.
     """
     found: dict[str, str] = {}
     for name in names:

@@ -448,7 +448,7 @@ def best_changes_of(
 
 
 def _state_values(mdp: FiniteMDP, setting: Setting) -> Floats:
-    """What it earns to come to each state and to go on as usual: ends are told apart by what leads there earns."""
+    """What it earns to come to each state and to go on as usual; an end is worth what arriving there earns."""
     taken = mdp.probs * (~mdp.absorbing[:, None, None] & mdp.allowed[:, :, None])
     total, earned = (
         np.bincount(mdp.successors.ravel(), each.ravel(), mdp.num_states) for each in (taken, taken * mdp.rewards)
