@@ -33,7 +33,7 @@ COLOURS = {
     "Gumbel-max": "#0072B2",
     "best projected inverse CDF": "#E69F00",
     "VectorQuantile, 256 atoms": "#7A9A01",
-    "floor of any mechanism (estimate)": "#1c1e21",
+    "256 points fitted to the worlds themselves": "#1c1e21",
 }
 COLUMNS = {"outcome": "outcome", "arm": "arm", "control": "placebo", "treated": "drug"}
 
@@ -107,7 +107,7 @@ def quantiles() -> Figure:
             if cells_of[0] not in ("optimal", "VectorQuantile, 1,024 atoms") and not np.isnan(values).any():
                 mark = (
                     {"linestyle": "none", "marker": "_", "markersize": 24}
-                    if "floor" in cells_of[0]
+                    if "fitted" in cells_of[0]
                     else {"marker": "o"}
                 )
                 axes.plot([10, 50, 150], values, label=cells_of[0], color=COLOURS.get(cells_of[0]), **mark)
