@@ -550,7 +550,7 @@ def test_best_changes_show_themselves_in_every_form(ward, tmp_path):
         "Unchanged: the logged action",
         "adapted couplings",
         "conservative",
-        "In-sample: on the estimate",
+        "In-sample: judged on the estimate",
         "chance may persist",
         "proven to be the best ones",
         "Costs of changes are taken off",
