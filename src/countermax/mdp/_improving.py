@@ -37,7 +37,7 @@ _Said: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class ToldSequence(NamedTuple):
-    """A sequence of changes that is told before."""
+    """A sequence of changes that is fixed in advance."""
 
     changes: _Said
     """Steps and actions."""
@@ -172,7 +172,7 @@ class OneEpisode:
         return tuple(reversed(found)), chance
 
     def sequences(self, num_layers: int) -> tuple[ToldSequence, ...]:
-        """The best sequences of changes that are told before, by the number of changes."""
+        """The best sequences of changes that are fixed in advance, by the number of changes."""
         worth, least = self._worth(num_layers)
         found = [ToldSequence((), least, 0.0)]
         for changes in range(1, num_layers):
