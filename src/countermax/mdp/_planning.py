@@ -19,6 +19,7 @@ from countermax.mdp._estimation import as_policy, deterministic
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._process import FiniteMDP, as_discount
 
+_MOST_ROUNDS = 1000
 _TIE = 1e-9  # a gain below this share of the largest value is rounding, not an improvement
 _DENSE_SHARE = 0.02  # above this share of nonzeros a dense solve is faster than a sparse one
 
@@ -40,7 +41,7 @@ class Plan(NamedTuple):
         return deterministic(self.actions, self.action_values.shape[1])
 
 
-def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None, most_rounds: int = 1000) -> Plan:
+def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None) -> Plan:
     """The policy with the largest discounted value over an unlimited horizon.
 
     Each round solves for the values of the policy and then improves every action that can be improved by more than
@@ -49,14 +50,13 @@ def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None, most_roun
 
     The process has a discount below one, or absorbing states that every policy met on the way reaches. The first policy
     is one action for each state; by default that with the largest immediate reward, the lowest on ties. In practice ten
-    rounds or so suffice; after `most_rounds` there is an error.
+    rounds or so suffice.
     """
     immediate = np.where(mdp.allowed, mdp.expected_rewards, -np.inf)
     current = immediate.argmax(axis=1) if actions is None else as_indices("actions", actions, mdp.num_actions)
     as_policy(mdp, deterministic(current, mdp.num_actions))
-    as_count("`most_rounds`", most_rounds)
     everywhere = np.arange(mdp.num_states)
-    for rounds in range(1, most_rounds + 1):
+    for rounds in range(1, _MOST_ROUNDS + 1):
         values = policy_values(mdp, deterministic(current, mdp.num_actions))
         worth = action_values(mdp, values)
         gain = worth.max(axis=1) - worth[everywhere, current]
@@ -64,7 +64,7 @@ def policy_iteration(mdp: FiniteMDP, *, actions: Values | None = None, most_roun
         if not better.any():
             return Plan(current, values, worth, rounds)
         current = np.where(better, worth.argmax(axis=1), current)
-    raise InputError(f"policy iteration must end within `most_rounds`, but did not in {most_rounds}")
+    raise InputError(f"policy iteration must end, but did not in {_MOST_ROUNDS} rounds")
 
 
 def policy_values(

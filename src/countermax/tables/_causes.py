@@ -19,7 +19,7 @@ from countermax.comparison._measuring import ANY
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings
 from countermax.tables._notes import count_notes, label_notes, what_is_known
-from countermax.tables._reading import Chunk, RowCounts, RowReader
+from countermax.tables._reading import AbstractSums, Chunk, RowCounts, RowReader
 from countermax.tables._refit import Refitted, Refitting
 from countermax.tables._sources import AbstractSource, FrameSource
 
@@ -48,19 +48,13 @@ class CausesAsked:
 
 
 @dataclass(eq=False)
-class CauseSums:
+class CauseSums(AbstractSums):
     """What the answers of some rows add up to."""
 
     total: Floats
     """[2, columns]: how many count, and how many are asked about."""
     counts: RowCounts = field(default_factory=RowCounts)
     kept: list[Floats] = field(default_factory=list)
-
-    def merge(self, other: "CauseSums") -> None:
-        """What other rows add up to."""
-        self.kept += other.kept
-        self.total += other.total
-        self.counts.merge(other.counts)
 
     @property
     def means(self) -> Floats:

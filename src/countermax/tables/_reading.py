@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,7 +154,23 @@ class Chunk:
 
 
 @dataclass
-class RowCounts:
+class AbstractSums:
+    """What some rows add up to, field by field."""
+
+    def merge(self, other: Self) -> None:
+        """Adds what other rows of the same table add up to."""
+        for name, theirs in vars(other).items():
+            own: Any = getattr(self, name)
+            if hasattr(own, "merge"):
+                own.merge(theirs)
+            else:
+                own += theirs
+                setattr(self, name, own)
+
+
+@final
+@dataclass
+class RowCounts(AbstractSums):
     """How many rows are answered, are left as they were, and have no answer."""
 
     num_rows: int = 0
@@ -165,12 +181,6 @@ class RowCounts:
         """Counts some more rows."""
         bad = int(chunk.bad.sum())
         self.merge(RowCounts(len(chunk.x) - bad, int(chunk.kept.sum()), bad))
-
-    def merge(self, other: "RowCounts") -> None:
-        """Adds the numbers of other rows."""
-        self.num_rows += other.num_rows
-        self.num_unchanged += other.num_unchanged
-        self.num_left_out += other.num_left_out
 
 
 class _Problems:

@@ -20,7 +20,7 @@ from countermax.couplings._named import name_of
 from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
 from countermax.tables._notes import count_notes
-from countermax.tables._reading import Chunk, RowCounts
+from countermax.tables._reading import AbstractSums, Chunk, RowCounts
 from countermax.tables._sources import AbstractSource
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class SwitchingTable(AbstractResult):
 
 
 @dataclass(eq=False)
-class SwitchingSums:
+class SwitchingSums(AbstractSums):
     """What some choosers add up to."""
 
     cells: Floats
@@ -143,14 +143,6 @@ class SwitchingSums:
     logsums: Floats
     counts: RowCounts = field(default_factory=RowCounts)
     num_choosers: float = 0.0
-
-    def merge(self, other: "SwitchingSums") -> None:
-        """What other choosers of the same table add up to."""
-        self.cells += other.cells
-        self.limits += other.limits
-        self.logsums += other.logsums
-        self.counts.merge(other.counts)
-        self.num_choosers += other.num_choosers
 
 
 def _added_up(asked: tuple[GumbelMax | NestedGumbelMax, int], first_row: int, chunks: Iterable[Chunk]) -> SwitchingSums:

@@ -21,7 +21,7 @@ from countermax.intervals import Interval
 from countermax.intervals._interval import Bootstrap, check_level, percentile_interval
 from countermax.tables._answers import answer_rows, read_coupling
 from countermax.tables._notes import count_notes, label_notes, what_is_known
-from countermax.tables._reading import Chunk, RowCounts
+from countermax.tables._reading import AbstractSums, Chunk, RowCounts
 from countermax.tables._refit import Refitted, Refitting
 from countermax.tables._sources import AbstractSource
 
@@ -136,19 +136,13 @@ class Transitions(AbstractResult):
 
 
 @dataclass(eq=False)
-class TallySums:
+class TallySums(AbstractSums):
     """What some rows of a table add up to."""
 
     cells: Floats
     """Counts and their bounds, [seen, 3 x outcomes]."""
     bootstrap: Bootstrap
     counts: RowCounts = field(default_factory=RowCounts)
-
-    def merge(self, other: "TallySums") -> None:
-        """What other rows of the same table add up to."""
-        self.cells += other.cells
-        self.bootstrap.merge(other.bootstrap)
-        self.counts.merge(other.counts)
 
 
 @dataclass(frozen=True, eq=False)
