@@ -107,7 +107,7 @@ class ReturnDistribution(AbstractCohortResult):
         return (
             f"Under the target policy the mean return would be {number(self.mean)}, and {number(self.cvar(worst))} in "
             f"the worst {100 * worst:g} % of episodes. This is by {kind} importance sampling, with an effective sample "
-            f"size of {self.effective_sample_size:.1f}."
+            f"size of {number(self.effective_sample_size, 1)}."
         )
 
     def plot(self) -> "plotting.Figure":

@@ -117,7 +117,7 @@ class PolicyEvaluation(AbstractCohortResult):
             f"{number(self['model-based'].value)} of {self.target}."
         ]
         weighted = self["weighted importance sampling"].value
-        size = f"an effective sample size of {self.effective_sample_size:.1f}"
+        size = f"an effective sample size of {number(self.effective_sample_size, 1)}"
         told.append(
             f"Importance sampling has no weight to rest on ({size})."
             if weighted is None
