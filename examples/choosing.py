@@ -44,7 +44,7 @@ def main(folder: Path) -> tuple[TableEffects, TableEffects]:
         learn=gadget, training=Training(steps=80, batch_size=32, num_held_out=64)
     )
     show(both)
-    figure = both.plot("A vector quantile beats every order")
+    figure = both.plot(title="A vector quantile beats every order")
     figure.savefig(folder / "choosing.png", dpi=200)
     return one, both
 

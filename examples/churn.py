@@ -57,7 +57,7 @@ def main(folder: Path) -> Transitions:
         f"(95 % confidence interval {stay.ci_lower:.0f} to {stay.ci_upper:.0f}, classifier taken as known); other "
         f"couplings say {any_coupling.lower:.0f} to {any_coupling.upper:.0f}."
     )
-    figure = result.plot("Without a discount, and what a discount would have done")
+    figure = result.plot(title="Without a discount, and what a discount would have done")
     figure.savefig(folder / "churn.png", dpi=200)
     return result
 

@@ -76,7 +76,7 @@ class Demo:
             Text("\n".join(self.comparison._answer())),
             *_short_tables(self.comparison),
             Text(self.causes.title, style="bold"),
-            Text(f"{self.causes.summary()}\n"),
+            Text("\n".join([*self.causes._answer(), ""])),
             *(Text(f"* {each}") for each in self.findings),
             Text(f"{self.example.title}. {self.example.about}\n{written}"),
         )

@@ -277,8 +277,8 @@ def test_what_questions_have_in_common_is_found_once(others):
         for people in (CHOSEN, TRIAL):
             found = limits(question, evidence, people, ANY, memo)
             np.testing.assert_allclose(found, limits(question, evidence, people), atol=1e-12)
-    if not others:  # an event, benefit, harm and tie, least and largest, in two groups
-        assert len(memo.means) == 16
+    if not others:  # an event, its prevention, benefit, harm and tie, least and largest, in two groups
+        assert len(memo.means) == 20
 
 
 def test_a_worth_with_too_many_pieces_is_refused():

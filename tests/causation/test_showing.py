@@ -36,7 +36,10 @@ def words_below(result):
 def test_people_whom_the_treatment_saves_are_not_told_to_be_harmed(saved):
     told = words_below(saved)
     assert "contradict that new never prevents 'Dead' (new must prevent 'Dead' in some)" in told
-    assert "Monotone: nobody has a lower score with new than with usual care (benefit, harm, tie)." in told
+    assert (
+        "Monotone: new never causes 'Dead' (prevention); nobody has a lower score with new than with usual care ("
+        in told
+    )
     assert "harms" not in str(saved)
     assert "worse off" not in str(saved)
     assert quantity(saved, "PN").monotone_bounds is None
@@ -68,10 +71,20 @@ def test_print_page_and_picture_use_the_same_words(saved, tmp_path):
 def test_where_the_treatment_lowers_the_event_the_question_about_prevention_is_named():
     trial = Trial.from_counts([30, 70], [28, 72], labels=["event", "none"], names=("usual", "new"))
     lowered = trial.causes("event")
-    assert "rarer with new (28 %) than with usual (30 %): for how often new prevents it" in lowered.summary()
-    assert "rarer" not in trial.causes("none").summary()
+    told = lowered.summary()
+    assert "the event is rarer with new (28 %) than with usual (30 %). Whatever the coupling: " in told
+    assert (
+        "of those who had 'event' with usual, 7 to 100 % (0 to 100 %) would not have had it with new (prevention)"
+        in told
+    )
+    assert "may be anything from 7 to 100 %" in told
+    raised = trial.causes("none")
+    assert "rarer" not in raised.summary()
+    assert "of those who had 'none' with new, 3 to 42 % " in raised.summary()
+    by_complement = {(each.coupling, each[3:]) for each in raised.rows if each.quantity == "PS"}
+    assert by_complement == {(each.coupling, each[3:]) for each in lowered.rows if each.quantity == "prevention"}
     assert [each for each in lowered.rows if each.coupling == "monotone"]  # an interval, and no estimate
-    assert not any("monotone" in each.columns for each in lowered.tables())
+    assert not any(each.shown for each in lowered.rows if each.coupling == "monotone" and each.quantity == "PN")
 
 
 def test_the_sample_names_the_arms():
@@ -150,7 +163,7 @@ def test_rows_are_no_trial_and_ratios_no_means():
     assert found.people == "rows"
     assert "participants" not in told
     assert "as good as randomised" in told
-    assert "Means over 2 rows; PN and PS are shares of all who are asked about" in told
+    assert "Means over 2 rows; PN, PS and prevention are shares of all who are asked about" in told
     assert "Bounds over stable or monotone couplings are not computed for rows." in told
     assert {each.coupling for each in found.rows} == {"any coupling"}
     only = causes(pd.DataFrame({"row": [0, 1]}), control=p, treated=q, labels=[0, 1], score=[0, 1])
@@ -199,7 +212,7 @@ def test_refusals_name_what_the_user_gave():
     read = {"outcome": "y", "arm": "arm"}
     with pytest.raises(InputError, match="`at_least`"):
         Trial(frame, **read, treated="B").causes(1, at_least=1)
-    with pytest.raises(InputError, match="`control` must be an arm of column 'arm'"):
+    with pytest.raises(InputError, match="`control` must be one of the arms .*column 'arm'"):
         Trial(frame, **read, control="7", treated="B")
     with pytest.raises(InputError, match="`control` and `treated` must be two arms"):
         Trial(frame, **read, control="B", treated="B")

@@ -19,11 +19,12 @@ from countermax._core.labels import (
     UNKNOWN,
     Labels,
     Written,
+    found_labels,
     is_missing,
     listed,
     look_alikes,
-    missing_words,
     reader,
+    says_missing,
     sorted_labels,
     told_apart,
 )
@@ -153,7 +154,7 @@ def test_what_is_written_is_found_among_labels_of_any_type():
     assert Labels((1, 2)).scores("score", {Written("2"): 5.0, Written("1.0"): 4.0}).tolist() == [4.0, 5.0]
     with pytest.raises(InputError, match=r"`score` must have one number for each of 1, 2, got '1', '01', '2'"):
         Labels((1, 2)).scores("score", {Written("1"): 5.0, Written("01"): 4.0, Written("2"): 0.0})
-    with pytest.raises(InputError, match=r"`labels` must differ from each other, got 2, 2.0"):
+    with pytest.raises(InputError, match=r"`labels` must differ from each other, got 2, 2"):
         Labels.read([Written("2"), Written("2.0")], [7])
     assert Labels.read([Written("2"), Written("2.0")], ["x"]).values == ("2", "2.0")
     assert Labels.read([Written("02"), 3], [7]).names == ("02", "3")
@@ -189,10 +190,33 @@ def test_labels_that_differ_only_in_how_they_are_written_are_found_together():
     assert look_alikes([1, 1.0, True, None, "a", "b", "1 12", "11 2"]) == []
 
 
-def test_texts_by_which_other_programs_mean_missing_are_found():
-    words = ["NA", "N/A", "NaN", "nan", "None", "NULL", "null", ".", "?", "-", "", " ", " NA "]
-    assert missing_words(words) == words
-    assert missing_words(["dead", "no", "none", "Nan", 0, None, math.nan, "0", "--x"]) == []
+def test_texts_by_which_other_programs_mean_missing_are_missing_unless_they_are_labels():
+    words = ["NA", "N/A", "NaN", "nan", "NULL", "null", ".", "", " ", " NA "]
+    assert all(map(says_missing, words))
+    assert not any(map(says_missing, ["dead", "no", "none", "None", "?", "-", "Nan", 0, None, math.nan, "0", "--x"]))
+    assert set(Labels(("dead", "NA")).places(words).tolist()) == {MISSING, 1}
+    assert Labels(("dead",)).places(["?", "None"]).tolist() == [UNKNOWN, UNKNOWN]
+    assert found_labels(["b", "", "a", ".", None, "None"]).values == ("None", "a", "b")
+
+
+def test_a_whole_number_has_one_spelling_whatever_its_type():
+    for five in (5, 5.0, np.float32(5), np.float64(5), np.int64(5)):
+        found = Labels((five, 2.5, math.inf))
+        assert found.names == ("5", "2.5", "inf")
+        assert listed(found.values) == "5, 2.5, inf"
+        assert found.places([5, 5.0, "5", 2.5]).tolist() == [0, 0, UNKNOWN, 1]
+    assert Labels((2.0**60, -0.0)).names == (str(2.0**60), "0")
+
+
+def test_a_whole_number_has_one_spelling_in_a_text_file_unless_that_would_join_two_labels():
+    found = found_labels(["6.0", "10.0", "0.0", ""], untyped=True)
+    assert found.values == ("0", "6", "10")
+    assert found.places(["6.0", "6", 6, 6.0, Written("6.00"), "06"]).tolist() == [1, 1, 1, 1, 1, UNKNOWN]
+    both = found_labels(["6.0", "6", "1.0"], untyped=True)
+    assert both.values == ("1", "6", "6.0")
+    assert both.places(["6", "6.0", "6.00", "1.0"]).tolist() == [1, 2, UNKNOWN, 0]
+    assert Labels(("5.0", "x"), untyped=True).places(["5"])[0] == 0
+    assert Labels(("5.0", "x")).places(["5"])[0] == UNKNOWN  # in a column of text each is the text that it is
 
 
 def test_labels_that_would_print_alike_are_quoted_and_no_others():

@@ -600,7 +600,7 @@ def test_the_cohort_is_ranked_and_gains_and_losses_are_counted(ward):
     assert mean.value == pytest.approx(ranking.effects[:, 0].mean())
     assert "would have helped" in ranking.summary()
     json.loads(ranking.to_json())
-    assert len(ranking.plot(3).axes[0].get_yticklabels()) == 3
+    assert len(ranking.plot(most=3).axes[0].get_yticklabels()) == 3
 
 
 def test_what_was_logged_fades_where_supports_part():

@@ -95,15 +95,15 @@ def test_a_number_of_json_is_the_characters_of_its_token(after, tmp_path):
 
 
 @pytest.mark.parametrize("before", [".csv", ".jsonl"])
-def test_a_text_is_no_label_that_it_only_equals_as_a_number(before, tmp_path):
-    rows = [{"y": seen, "p_1": 1.0, "q_1": 1.0} for seen in ("1", "1.0", "01", " 1", "1 ")]
+def test_a_text_is_a_label_that_it_writes_with_an_empty_fraction_and_no_other_that_it_resembles(before, tmp_path):
+    rows = [{"y": seen, "p_1": 1.0, "q_1": 1.0} for seen in ("1", "01", "1.0", " 1", "1 ")]
     source = written(tmp_path / f"in{before}", rows)
     for after in FORMATS:
         counterfactuals_file(source, tmp_path / f"out{after}", **ASK, errors="missing")
         problems = columns_of(tmp_path / f"out{after}", "counterfactual_problem")[0]
-        assert [bool(each) for each in problems] == [False, True, True, True, True]
+        assert [bool(each) for each in problems] == [False, True, False, True, True]
         assert problems[1] == (
-            "the outcome '1.0' is none of the labels '1'; the label '1' and '1.0' differ in how they are written"
+            "the outcome '01' is none of the labels '1'; the label '1' and '01' differ in how they are written"
         )
 
 

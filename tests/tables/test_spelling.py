@@ -1,4 +1,4 @@
-"""A text is a label, whatever it looks like; results say so where it looks like nothing, or like another one."""
+"""A text is a label or says that there is none; results say so where it may say that, or looks like another one."""
 
 import re
 
@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from asking import counterfactuals, counterfactuals_file, effects, transitions
 
-from countermax import Trial, Worlds
+from countermax import InputError, Trial, Worlds
 from countermax._tables.files import read_frame
 from countermax.trial._people import read_people
 
 ARMS = {"outcome": "status", "arm": "arm"}
 WORLDS = {"outcome": "status", "factual": "p_", "counterfactual": "q_"}
-LEFT_BLANK = "Among the outcomes are 'NA' (3 cells) and 'nan' (2 cells): each counts as one of its own, not as missing."
+LEFT_BLANK = "Among the outcomes are '-' (2 cells) and 'None' (3 cells): each counts as one of its own, not as missing."
 
 
 def a_trial(odd, count=60):
@@ -39,25 +39,42 @@ def read(data, missing="refuse", **more):
 
 
 @pytest.mark.parametrize("from_file", [False, True])
-def test_words_for_missing_values_count_as_outcomes_and_results_say_so(tmp_path, from_file):
-    data = trial = a_trial(["NA", "NA", "NA", "nan", "nan"])
+def test_words_that_may_mean_missing_count_as_outcomes_and_results_say_so(tmp_path, from_file):
+    data = trial = a_trial(["None", "None", "None", "-", "-"])
     if from_file:
         data = str(tmp_path / "trial.csv")
         trial.to_csv(data, index=False)
     found = read(data)
-    assert found.labels.values == ("NA", "dead", "nan", "well")
+    assert found.labels.values == ("-", "None", "dead", "well")
     assert any(note.startswith(LEFT_BLANK) and "`missing`" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_words_that_mean_missing_are_missing_and_counted_unless_they_are_listed(tmp_path, from_file):
+    data = trial = a_trial(["NA", "NA", ".", "N/A", ""])
+    if from_file:
+        data = str(tmp_path / "trial.csv")
+        trial.to_csv(data, index=False)
+    with pytest.raises(InputError, match=r"missing for 5 of 60 people \([45] cells hold .*'NA'.*\); say `missing`"):
+        read(data)
+    for missing in ("drop", "worst"):
+        found = read(data, missing)
+        assert found.labels.values == ("dead", "well")
+        assert any("cells hold" in note and "'NA'" in note for note in found.notes)
+    listed = Trial(data, **ARMS, treated="new", missing="drop", labels=["NA", "dead", "well"])
+    assert listed.labels == ("NA", "dead", "well")
+    assert "left out: 3 without an outcome (5 %: " in repr(listed)
 
 
 def test_cells_that_are_empty_are_missing_and_need_no_such_note():
     found = read(a_trial([None] * 5), missing="drop")
     assert not any("Among the" in note for note in found.notes)
-    assert any("60 people read, 5 without an outcome" in note for note in found.notes)
+    assert any(note.startswith("55 of 60 people were analysed; left out: 5 without") for note in found.notes)
 
 
 def test_outcomes_that_look_alike_are_named():
     notes = read(a_trial(["Well", "well ", "Well", "well "])).notes
-    told = r"'Well' \(2 cells\), 'well' \(\d+ cells\) and 'well ' \(2 cells\) are three outcomes: "
+    told = r"WARNING: 'Well' \(2 cells\), 'well' \(\d+ cells\) and 'well ' \(2 cells\) are three outcomes: "
     assert any(re.match(told, note) for note in notes)
 
 
@@ -70,7 +87,7 @@ def test_outcomes_that_look_alike_are_told_apart_in_print():
     ticks = [tick.get_text() for tick in found.plot().axes[0].get_yticklabels()]
     assert ticks == ["Well", "'well'", "'well '"]
     assert found.labels == tuple(labels)  # which are what they were
-    assert worlds.causes("well ", couplings=[]).title.endswith("the cause of 'well '?")
+    assert worlds.causes("well ", couplings=[]).title.endswith("cause or prevent 'well '?")
 
 
 @pytest.mark.parametrize(("column", "what"), [("sex", "strata"), ("site", "clusters"), ("arm", "arms")])
@@ -119,10 +136,10 @@ def test_numbers_are_in_the_same_order_from_a_frame_and_from_a_file(tmp_path):
 
 def test_causation_from_a_file_sorts_numbers_and_says_what_looks_missing(tmp_path):
     source = str(tmp_path / "trial.csv")
-    a_trial([]).assign(status=np.array(["9", "10", "NA"])[np.arange(60) % 3]).to_csv(source, index=False)
+    a_trial([]).assign(status=np.array(["9", "10", "None"])[np.arange(60) % 3]).to_csv(source, index=False)
     found = Trial(source, **ARMS, treated="new").causes("10", couplings=["inverse-cdf"])
-    assert found.labels == ("9", "10", "NA")
-    assert any(note.startswith("Among the outcomes is 'NA' (20 cells)") for note in found.notes)
+    assert found.labels == ("9", "10", "None")
+    assert any(note.startswith("Among the outcomes is 'None' (20 cells)") for note in found.notes)
 
 
 def test_numbers_in_a_text_column_that_stand_in_their_order_need_no_remark(tmp_path):

@@ -146,7 +146,7 @@ def test_what_is_printed_names_coupling_and_sample_and_what_the_interval_leaves_
         assert words in text
     assert "interval" not in str(transitions(frame, **ask(p, q), num_resamples=0))
     assert picture(found.plot()).startswith(b"\x89PNG")
-    words = {text.get_text() for text in found.plot("mine").axes[0].texts}
+    words = {text.get_text() for text in found.plot(title="mine").axes[0].texts}
     assert "would have been\nunder inverse CDF" in words
 
 

@@ -108,7 +108,7 @@ def test_frames_of_all_libraries_and_files_agree(tmp_path):
 def test_any_two_of_several_arms_and_the_others_play_no_part():
     result = compare_arms(people(), treated="other")
     np.testing.assert_allclose(result.q, 1 / 3)
-    assert any("100 in other arms excluded" in note for note in result.notes)
+    assert any("left out: 100 in other arms ('drug')." in note for note in result.notes)
 
 
 def test_missing_outcomes_are_refused_unless_something_is_said_about_them():
@@ -251,7 +251,7 @@ def test_thin_strata_are_named():
     ("change", "words"),
     [
         ({"arm": "arms"}, "`arm` must name a column, got 'arms'"),
-        ({"control": "A"}, "`control` must be an arm of column 'arm'"),
+        ({"control": "A"}, "`control` must be one of the arms .*column 'arm'"),
         ({"control": "drug"}, "must be two arms"),
         ({"seen": "alive"}, "`seen` must be one of the labels"),
         ({"missing": "zero"}, "`missing` must be one of refuse, worst, drop"),
@@ -285,6 +285,7 @@ def test_a_trial_prints_what_it_holds():
         "Trial of drug against placebo: 100 and 100 people",
         "  placebo: dead 30, ill 40, well 30 (weighted)",
         "  drug: dead 10, ill 30, well 60 (weighted)",
+        "  left out: 15 in other arms ('other')",
         "  from worst to best: dead, ill, well (scored 0 to 2)",
         "  design: weights 'one'",
     ]
@@ -363,6 +364,63 @@ def test_a_reversed_scale_cannot_pass_unnoticed():
     assert ("better", "this person") not in {(each.quantity, each.about) for each in unscored.rows}
 
 
+def test_whole_floats_are_integers_from_any_reader_and_in_every_output(tmp_path):
+    """As soon as one outcome is missing, pandas reads 0 to 6 as 0.0 to 6.0: nothing may depend on that."""
+    grades = pd.Series([*range(7)] * 6 + [None] * 2)
+    assert grades.dtype == float
+    frame = pd.DataFrame({"mRS": grades, "arm": [0, 1] * 22})
+    frame.to_csv(tmp_path / "trial.csv", index=False)
+    assert "6.0" in (tmp_path / "trial.csv").read_text()
+    frame.to_parquet(tmp_path / "trial.parquet")
+    read = {"outcome": "mRS", "arm": "arm", "missing": "drop"}
+    kinds = (frame, frame.astype({"mRS": "Int64"}), tmp_path / "trial.csv", tmp_path / "trial.parquet")
+    for data in (*kinds, pa.Table.from_pandas(frame), pl.from_pandas(frame)):
+        trial = Trial(data, best=6, **read)
+        assert trial.labels == tuple("0123456")
+        assert "WARNING: Column 'mRS' looks like the modified Rankin Scale" in repr(trial)
+        assert "0 3, 1 3, 2 3" in repr(trial)
+        assert [Trial(data, best=0, **read).compare(each).title.split(".")[0] for each in (6, 6.0)] == [
+            "Seen under 0: 6"
+        ] * 2
+    lost = frame.assign(mRS=grades.fillna(9.0))
+    assert "0 to 6, but 9 counts as an outcome too" in repr(Trial(lost, outcome="mRS", arm="arm"))
+
+
+def test_what_a_trial_leaves_out_or_warns_of_is_printed_with_it():
+    frame = people(ordered=False)
+    frame.loc[0, "arm"], frame.loc[1, "arm"], frame.loc[2, "status"] = "Placebo", "placebo ", None
+    trial = Trial(frame, missing="drop", **READ)
+    lines = repr(trial).splitlines()
+    assert lines[3] == (
+        "  left out: 17 in other arms ('Placebo', 'placebo ', 'other'); 1 without an outcome "
+        "(0.5 %: 1 in placebo, 0 in drug), assumed to be like the others"
+    )
+    warning = "WARNING: 'Placebo', 'placebo ' and 'placebo' are three arms"
+    assert lines[-1].startswith(f"  {warning}")
+    answer = trial.compare("dead")
+    for text in (answer.summary(), str(answer), trial.causes("dead").summary()):
+        assert text.count(warning) == 1
+
+
+def test_what_is_asked_in_the_wrong_place_or_the_wrong_way_is_told_the_right_one():
+    frame = people(ordered=False).assign(site="a", status=np.tile(["0", "1", "unknown", "2", "3"], 43))
+    with pytest.raises(InputError, match="`strata` belongs to the design: say design=Design\\(strata='site'\\)"):
+        Trial(frame, **READ, strata="site")
+    with pytest.raises(TypeError, match="no argument 'stratum'"):
+        Trial(frame, **READ, stratum="site")
+    with pytest.raises(InputError, match="'unknown' is no number: if it means that nothing is known, empty"):
+        Trial(frame, **READ, best="0")
+    with pytest.raises(InputError, match="if -99 means that nothing is known, empty these cells"):
+        Trial(frame.assign(status=np.tile([0, 1, 2, 3, -99], 43)), **READ, best=0)
+    listed = Trial(frame.query("status != 'unknown'"), **READ, best="0", score=[9, 5, 1, 0])
+    assert listed.score.tolist() == [9, 5, 1, 0]  # numbers have an order, of which `best` says the good end
+    weights = frame.assign(w=[1.0, -1.0, -2.0] + [1.0] * 212)
+    with pytest.raises(InputError, match="but 2 of column 'w' are negative, the first in row 1 .*: -1"):
+        Trial(weights, **READ, design=Design(weights="w"))
+    with pytest.raises(InputError, match="`outcome` must name a column, got 'Status'.*; 'status' differs"):
+        Trial(frame, **READ | {"outcome": "Status"})
+
+
 def test_numbers_name_what_a_text_file_writes(tmp_path):
     """A CSV file has no types: 6 is the outcome that is written 6, as long as one is; Parquet's texts stay texts."""
     rows = [(each % 7, each % 2) for each in range(84)]
@@ -394,7 +452,7 @@ def test_methods_say_what_was_done_to_these_people():
     design = Design(clusters="site", strata="ward")
     frame.loc[0, "status"] = None
     plain = Trial(frame, **READ, missing="drop").compare("ill").methods()
-    assert "215 people read, 15 in other arms and 1 without an outcome" in plain
+    assert "199 of 215 people were analysed; left out: 15 in other arms ('other'); 1 without an outcome (" in plain
     assert "and over counterfactually stable ones" in plain
     told = Trial(frame, **READ, missing="drop", design=design).compare("ill").methods()
     assert "clusters of column 'site'" in told

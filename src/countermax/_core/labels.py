@@ -1,7 +1,8 @@
 """Labels of outcomes: an order, a place for each, and scores by label; how they are written, and which look alike.
 
-Two texts that differ are two labels, whatever they look like. What looks like one label, or like no label at all, is
-said to the reader and never repaired.
+Two texts that differ are two labels, whatever they look like. What looks like one label is said to the reader and never
+repaired. A number has one spelling: 5.0 is 5, as a text file's cell too. A text that stands for a missing value (NA, a
+dot, a blank) is missing, unless it is listed as a label.
 """
 
 import re
@@ -17,22 +18,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
+from countermax._core.words import WARNING
 
 _MOST_GROUPS = 3  # of labels that look alike, in a note
 _COUNTS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _MOST_CHARACTERS = 80  # of a label in a message
 _NUMERAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
 _MISSING_WORDS = frozenset(
-    ("", ".", "?", "-", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "None", "NULL", "Null", "null")
+    ("", ".", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "NaT", "NULL", "Null", "null")
 )
+_DOUBTFUL_WORDS = frozenset(("?", "-", "None", "unknown", "Unknown", "UNKNOWN"))  # may be outcomes, and may not
 
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)\s+(?=\d)")
 
 
+def whole(value: Any) -> Any:
+    """A whole number as an integer, whatever type it came in: that some were missing makes no other label."""
+    if isinstance(value, float | np.floating) and -(2**53) < value < 2**53 and value == int(value):
+        return int(value)
+    return value
+
+
+def _plain(value: Any) -> Any:
+    return whole(value.item() if isinstance(value, np.generic) else value)
+
+
 def name_of(value: object) -> str:
     """A label as it appears in the name of a column."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = _plain(value)
     return str.__str__(value) if isinstance(value, str) else printed(value, str)
 
 
@@ -77,7 +91,7 @@ def shortened(text: str) -> str:
 
 def quoted(values: Sequence[object]) -> list[str]:
     """Values as Python writes them, in letters of ASCII where they would look the same."""
-    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    plain = list(map(_plain, values))
     texts = list(map(printed, plain))
     looks_of = [unicodedata.normalize("NFKC", each) for each in texts]
     times = Counter(looks_of)
@@ -131,9 +145,24 @@ def look_alikes(values: Iterable[Any]) -> list[tuple[Any, ...]]:
     return [tuple(group) for group in groups.values() if len(set(group)) > 1]
 
 
-def missing_words(values: Iterable[Any]) -> list[Any]:
-    """Texts by which other programs mean that there is no value: NA, NaN, NULL, a dot or a blank, for instance."""
-    return [value for value in values if isinstance(value, str) and str.__str__(value).strip() in _MISSING_WORDS]
+def says_missing(value: object) -> bool:
+    """Whether a text is what other programs write where there is no value: NA, NaN, NULL, a dot or a blank."""
+    return isinstance(value, str) and str.__str__(value).strip() in _MISSING_WORDS
+
+
+def found_labels(values: Iterable[Any], *, untyped: bool = False) -> "Labels":
+    """The labels of a column that nobody listed, sorted: all that is not missing; in a text file 5.0 is 5."""
+    found = [value for value in values if not (is_missing(value) or says_missing(value))]
+    if untyped:
+        times = Counter(map(_spelling, found))
+        found = [each if times[_spelling(each)] > 1 else _spelling(each) for each in found]
+    return Labels(tuple(sorted_labels(found)), untyped=untyped)
+
+
+def _spelling(text: str) -> str:
+    """A whole number without the fraction that a program wrote because others were missing."""
+    match = _WHOLE.fullmatch(text)
+    return match[1] if match else text
 
 
 Cells: TypeAlias = Sequence[int] | NDArray[np.int64] | None
@@ -144,7 +173,7 @@ def spelling_notes(
     values: Sequence[Any], what: str = "outcomes", cells: Cells = None, advice: str = "empty these cells"
 ) -> list[str]:
     """Sentences about labels that look like missing values, and about those that look like each other."""
-    words = missing_words(values)
+    words = [each for each in values if _seems_missing(each)]
     if not words:
         return alike_notes(values, what, cells)
     verb, each = ("is", "it") if len(words) == 1 else ("are", "each")
@@ -161,12 +190,16 @@ def alike_notes(values: Sequence[Any], what: str, cells: Cells = None) -> list[s
     for group in alike[:_MOST_GROUPS]:
         number = _COUNTS[len(group)] if len(group) < len(_COUNTS) else f"{len(group):,}"
         notes.append(
-            f"{_together(group, values, cells)} are {number} {what}: labels are compared letter by letter. If they "
-            "mean the same, write them alike."
+            f"{WARNING}{_together(group, values, cells)} are {number} {what}: labels are compared letter by letter. If "
+            "they mean the same, write them alike."
         )
     if len(alike) > _MOST_GROUPS:
         notes.append(f"There are {len(alike) - _MOST_GROUPS:,} more groups of {what} that look alike.")
     return notes
+
+
+def _seems_missing(value: Any) -> bool:
+    return says_missing(value) or (isinstance(value, str) and str.__str__(value).strip() in _DOUBTFUL_WORDS)
 
 
 def _together(some: Sequence[Any], values: Sequence[Any], cells: Cells) -> str:
@@ -301,7 +334,7 @@ class Labels:
             raise InputError("`labels` must name at least one outcome, got none")
         if any(is_missing(value) for value in self.values):
             raise InputError(f"`labels` must not be missing, got {listed(self.values)}")
-        values = tuple(str(value) if isinstance(value, Written) else value for value in self.values)
+        values = tuple(str(value) if isinstance(value, Written) else whole(value) for value in self.values)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "names", self.names or tuple(map(name_of, values)))
         identities = [_identity_or_refusal(value) for value in values]
@@ -391,6 +424,14 @@ class Labels:
         return {identity(value): place for place, value in enumerate(self.values)}
 
     @cached_property
+    def _spelled(self) -> dict[str, list[int]]:
+        """The places of texts by how a whole number among them is written in short."""
+        found: dict[str, list[int]] = {}
+        for place, value in enumerate(self.values):
+            found.setdefault(_spelling(str(value)), []).append(place)
+        return found
+
+    @cached_property
     def _read(self) -> Callable[[Any], Hashable]:
         return reader(self.values, untyped=self.untyped)
 
@@ -398,9 +439,13 @@ class Labels:
         if is_missing(value):
             return MISSING
         try:
-            return self._index.get(identity(self._read(value)), UNKNOWN)
+            place = self._index.get(identity(self._read(value)), UNKNOWN)
         except TypeError:  # unhashable
             return UNKNOWN
+        if place >= 0 or not isinstance(value, str):
+            return place
+        alike = self._spelled.get(_spelling(str(value)), ()) if self.untyped else ()
+        return alike[0] if len(alike) == 1 else MISSING if says_missing(value) else UNKNOWN
 
 
 def _identity_or_refusal(value: object) -> tuple[str, Hashable]:

@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TypeAlias
 
+from countermax._core.errors import InputError
 from countermax._core.files import write_atomically
 
 Value = float | str | None
@@ -130,8 +131,15 @@ def box(title: str, points: Iterable[str]) -> Element:
     return f'<div class="box"><h2>{escape(title)}</h2>\n<ul>\n{items}</ul></div>'
 
 
+def check_ending(path: str | Path, *endings: str) -> None:
+    """Refuses a file whose name says that it is of another kind."""
+    if Path(path).suffix.lower() not in endings:
+        raise InputError(f"the file must end in {' or '.join(endings)}, got {str(path)!r}")
+
+
 def write_page(path: Path, title: str, elements: Iterable[Element]) -> Path:
     """Writes the page; nothing in it is fetched from elsewhere."""
+    check_ending(path, ".html", ".htm")
     return write_atomically(path, _PAGE.format(title=escape(title), body="\n".join(elements)))
 
 

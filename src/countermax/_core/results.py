@@ -7,15 +7,16 @@ what it becomes as a frame, JSON, a notebook's cell or a page, is written here a
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from rich import box
-from rich.console import Group
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -23,18 +24,18 @@ from countermax._core import page
 from countermax._core.console import as_text
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax._core.words import both, count_digits, number, span
+from countermax._core.files import write_atomically
+from countermax._core.words import WARNING, both, count_digits, number, percent, percents, span
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-WARNING = "WARNING: "
-"""Beginning of notes that are printed before the answer."""
 MOST_LINES = 24
 """Lines of a table that are printed; frames and JSON have them all."""
+_MOST_LISTED = 12  # names in a message
 _COUNTED = "number "  # beginning of quantities that count people
-_ACROSS = 5  # columns of numbers side by side; more go into a second table
+_ACROSS = 6  # columns of numbers side by side; more go into a second table
 
 
 class Row(NamedTuple):
@@ -73,6 +74,13 @@ class Row(NamedTuple):
         interval = "" if self.ci_lower is None else f"\n({span(self.ci_lower, self.ci_upper, digits)})"
         return text and text + interval
 
+    @property
+    def said(self) -> str:
+        """A probability, or a range of them, in a sentence: in per cent, with its interval in parentheses."""
+        text = percent(self.value) if self.lower is None else percents(self.lower, self.upper)
+        interval = "" if self.ci_lower is None else percents(self.ci_lower, self.ci_upper)
+        return text + (f" ({interval})" if interval not in ("", text) else "")
+
 
 class AbstractResult(ABC):
     """An answer that explains itself: three sentences, then a table, then notes."""
@@ -103,12 +111,39 @@ class AbstractResult(ABC):
         """What the reader should know beside that."""
 
     @abstractmethod
-    def summary(self) -> str:
+    def _summary(self) -> str:
         """The answer in at most four sentences: what was asked, what data alone say, what the coupling adds."""
 
     @abstractmethod
-    def plot(self) -> "Figure":
-        """The picture."""
+    def _plot(self) -> "Figure":
+        """The picture; what can be said about its look are keyword arguments."""
+
+    @final
+    def summary(self) -> str:
+        """The answer in at most four sentences, and before it warnings, which may change how it is read."""
+        answer = self._summary()
+        title = self.title if answer.startswith(f"{self.title}\n") else ""
+        warnings = (each for each in self.notes if each.startswith(WARNING))
+        return "\n".join(filter(None, (title, *dict.fromkeys(warnings), answer.removeprefix(title).lstrip("\n"))))
+
+    @final
+    def plot(self, path: str | Path | None = None, **look: Any) -> "Figure":
+        """The picture, and a file of it (.png, .pdf, .svg) where a path is given.
+
+        What was asked along a dial has a picture of its own, in a file beside it: `answers-sharing.png`.
+
+        Args:
+            path: File to draw it into.
+            **look: Look of it, where a result has a choice: its `title`, or how many of `most` are shown.
+        """
+        from countermax import _plotting
+
+        files = {} if path is None else self._pictures(_plotting.checked_format(path))
+        figure = self._plot(**look)
+        for file, each in files.items():
+            drawn = figure if each is self else each._plot()
+            write_atomically(file, _plotting.picture(drawn, file.suffix.lower()))
+        return figure
 
     def methods(self) -> str:
         """A paragraph for a paper: what was computed, how, on what assumptions, with references; empty without one."""
@@ -122,9 +157,15 @@ class AbstractResult(ABC):
             if each.quantity == quantity and coupling in ("", each.coupling) and about in ("", each.about)
         ]
         if len(found) != 1:
-            like = {(each.quantity, each.coupling, each.about) for each in found or self.rows}
-            some = "; ".join(", ".join(filter(None, each)) for each in sorted(like)[:12])
-            raise InputError(f"`row` must match one row, and {len(found)} match {quantity!r}; there are: {some}")
+            near = found or [each for each in self.rows if each.quantity == quantity] or self.rows
+            asked = ", ".join(repr(each) for each in (quantity, coupling, about) if each)
+            some = ""
+            for field in ("quantity", "coupling", "about"):
+                names = list(dict.fromkeys(getattr(each, field) for each in near))
+                if names != [""]:
+                    more = f" and {len(names) - _MOST_LISTED} more" * (len(names) > _MOST_LISTED)
+                    some += f"; {field}: {', '.join(filter(None, names[:_MOST_LISTED]))}{more}"
+            raise InputError(f"`row` must match one row, and {len(found)} match {asked}{some}")
         return found[0]
 
     def to_frame(self) -> "pd.DataFrame":
@@ -150,20 +191,22 @@ class AbstractResult(ABC):
         """`to_dict` as text."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
-    def to_csv(self) -> str:
-        """`rows` as text, with a header."""
-        return page.as_csv([Row._fields, *self.rows])
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """`rows` as text, with a header; also written into a file where a path is given."""
+        return _written(page.as_csv([Row._fields, *self.rows]), path, ".csv")
 
-    def to_latex(self) -> str:
-        """The printed tables as LaTeX `tabular`s, which need no package; `_repr_html_` pastes into Word."""
-        return "\n\n".join(_latex(each) for each in self.tables())
+    def to_latex(self, path: str | Path | None = None) -> str:
+        """The printed tables as LaTeX `tabular`s, which need no package; also written into a file (.tex)."""
+        return _written("\n\n".join(_latex(each) for each in self.tables()), path, ".tex")
 
     def write_page(self, path: str | Path) -> Path:
         """A self-contained HTML page: the summary, the picture, the table, notes, and all numbers."""
         from countermax import _plotting
 
         elements: list[page.Element] = [page.paragraph(each) for each in self._answer()]
-        elements += [page.picture(_plotting.picture(self.plot()), self.title), *self._more_elements(), *self._grids()]
+        drawn = (self, *self._beside.values())
+        elements += [page.picture(_plotting.picture(each.plot()), each.title) for each in drawn]
+        elements += [*self._more_elements(), *self._grids()]
         elements += [each for each in map(page.paragraph, self._all_notes()) if each not in elements]
         if self.methods():
             elements += [page.heading("Methods"), page.paragraph(self.methods())]
@@ -193,6 +236,15 @@ class AbstractResult(ABC):
         """What `to_dict` holds beyond the rows."""
         return {}
 
+    @property
+    def _beside(self) -> Mapping[str, "AbstractResult"]:
+        """More answers to the question, by name, each with a picture of its own."""
+        return {}
+
+    def _pictures(self, path: Path) -> dict[Path, "AbstractResult"]:
+        """The files that its pictures go into."""
+        return {path: self} | {path.with_stem(f"{path.stem}-{name}"): each for name, each in self._beside.items()}
+
     def _named(self, *names: str) -> dict[str, Any]:
         """Some of its own numbers and words, by name."""
         return {name: getattr(self, name) for name in names}
@@ -207,9 +259,8 @@ class AbstractResult(ABC):
         return [*sample, *(f"Assumes: {each}" for each in self.assumptions), *notes]
 
     def _answer(self) -> list[str]:
-        """Warnings, for they may change how the answer is read, then the answer, below the question."""
-        lines = self.summary().removeprefix(self.title).strip().splitlines()
-        return [*dict.fromkeys([*(each for each in self.notes if each.startswith(WARNING)), *lines])]
+        """The summary, line by line, below the question."""
+        return self.summary().removeprefix(self.title).strip().splitlines()
 
     def _grids(self) -> list[page.Element]:
         return [
@@ -226,13 +277,42 @@ class Table(NamedTuple):
     left: int = 1
     """Number of columns, from the first, that hold words."""
 
-    def __rich__(self) -> RichTable:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RichTable]:
+        """As wide as there is room; columns that have none come below, beside the first ones again."""
+        every, first = [self.columns, *self.lines], max(self.left, 1)
+        widths = [
+            max(cell_len(line) for row in every for line in f"{row[place]}".split("\n")) + 3
+            for place in range(len(self.columns))
+        ]
+        rest = [*range(first, len(self.columns))]
+        while True:
+            room = options.max_width - sum(widths[:first])
+            some = [
+                place
+                for place, used in zip(rest, accumulate(widths[place] for place in rest), strict=True)
+                if used <= room
+            ]
+            some, rest = (some, rest[len(some) :]) if some else (rest[:1], rest[1:])
+            yield self._drawn([*range(first), *some])
+            if not rest:
+                return
+
+    def _drawn(self, places: Sequence[int]) -> RichTable:
         drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-        for place, column in enumerate(self.columns):
-            drawn.add_column(Text(column), justify="left" if place < self.left else "right", no_wrap=True)
+        for place in places:
+            justify: JustifyMethod = "left" if place < self.left else "right"
+            drawn.add_column(Text(self.columns[place]), justify=justify, no_wrap=True)
         for line in self.lines:
-            drawn.add_row(*map(Text, line))
+            drawn.add_row(*(Text(line[place]) for place in places))
         return drawn
+
+
+def _written(text: str, path: str | Path | None, ending: str) -> str:
+    """The text, after it was written into a file of this kind, if one is named."""
+    if path is not None:
+        page.check_ending(path, ending)
+        write_atomically(Path(path), f"{text.rstrip()}\n")
+    return text
 
 
 _SPECIAL = str.maketrans(
@@ -254,18 +334,23 @@ def tables_of(rows: Sequence[Row], most: int = MOST_LINES) -> list[Table]:
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for each in rows:
         lines.setdefault((each.about, each.quantity), {})[each.coupling] = each.shown
-    couplings = list(dict.fromkeys(each.coupling for each in rows if each.shown))  # no column is empty
+    columns: dict[tuple[str, ...], list[str]] = {}  # couplings that say the same are one
+    for name in dict.fromkeys(each.coupling for each in rows if each.shown):  # no column is empty
+        cells = tuple(each.get(name, "") for each in lines.values())
+        ranges = any(each.lower is not None for each in rows if each.coupling == name)
+        columns.setdefault((name, *cells) if ranges else cells, []).append(name)
+    couplings = list(columns.values())
     found = []
     for start in range(0, len(couplings), _ACROSS):
         some = couplings[start : start + _ACROSS]
         body = [
-            [*([about] if several else []), quantity, *(cells.get(each, "") for each in some)]
-            for (about, quantity), cells in lines.items()
+            [*([about] if several else []), quantity, *(said.get(each[0], "") for each in some)]
+            for (about, quantity), said in lines.items()
         ]
         if len(body) > most:
             left = len(body) - most
             body = [*body[:most], [f"... {left} more: see to_frame()", *[""] * (len(body[0]) - 1)]]
-        heads = [*(["about"] if several else []), "quantity", *(each or "value" for each in some)]
+        heads = [*(["about"] if several else []), "quantity", *(", ".join(each) or "value" for each in some)]
         found.append(Table(heads, body, 2 if several else 1))
     return found
 

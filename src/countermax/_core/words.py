@@ -2,6 +2,9 @@
 
 from typing import Any
 
+WARNING = "WARNING: "
+"""Beginning of notes that are printed before the answer."""
+
 
 def number(value: Any, digits: int = 3) -> str:
     """A number with so many decimals, fewer from a hundred on, `unknown` for NaN, nothing for None."""

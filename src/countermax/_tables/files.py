@@ -17,7 +17,7 @@ from countermax._core.errors import InputError, first_line
 from countermax._core.extras import import_pyarrow
 from countermax._core.files import reason_of
 from countermax._core.labels import listed
-from countermax._tables.frames import AbstractFrame, as_frame
+from countermax._tables.frames import AbstractFrame, as_frame, no_column
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
@@ -191,7 +191,8 @@ def format_of(path: str | Path, *, read: bool = False) -> str:
         if read and not suffix and not Path(path).exists():
             raise InputError(f"cannot read {path}: no such file or folder")
         hint = "; compressed files are not read: unpack it first" if suffix in _COMPRESSED else ""
-        hint = "; of a spreadsheet, save the sheet as CSV" if suffix in _SPREADSHEETS else hint
+        hint = "; of a spreadsheet, save the sheet as CSV" if suffix in _SPREADSHEETS and read else hint
+        hint = hint or "; read any other with pandas, and pass the frame" * read
         raise InputError(f"cannot tell the format from {name!r}; end it in {', '.join(FORMATS)}{hint}")
     return FORMATS[suffix]
 
@@ -218,7 +219,7 @@ def read_frame(data: Any, columns: Mapping[str, Hashable]) -> AbstractFrame:
         file = open_table(data)
         absent = next((each for each in columns.items() if each[1] not in file.names), None)
         if absent is not None:
-            raise InputError(f"`{absent[0]}` must name a column, got {absent[1]!r}; they are {listed(file.names)}")
+            raise InputError(no_column(*absent, file.names))
         wanted = list(dict.fromkeys(map(str, columns.values())))
         outcome = str(columns["outcome"]) if "outcome" in columns else None
         file.ask(outcome, [str(columns[each]) for each in columns if each == "weights"], flags=wanted)

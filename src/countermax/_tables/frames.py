@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError, refusing
 from countermax._core.extras import import_pandas, import_polars, import_pyarrow
-from countermax._core.labels import BOOLEAN, NUMBER, OTHER, TEXT, Labels, identity, is_missing, listed
+from countermax._core.labels import BOOLEAN, NUMBER, OTHER, TEXT, Labels, identity, is_missing, listed, looks
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -51,6 +51,14 @@ def as_frame(frame: Any, first_row: int = 0, where: Where | None = None) -> "Abs
     return kind(wrapped, first_row, where)
 
 
+def no_column(argument: str, name: Hashable, columns: Sequence[Hashable]) -> str:
+    """That there is no such column, and which one may be meant."""
+    alike = next((f"; {each!r} differs in how it is written" for each in columns if looks(each) == looks(name)), "")
+    if isinstance(name, str) and {part.strip() for part in name.split(",")} <= {*columns}:
+        alike = "; name several columns by a list"
+    return f"`{argument}` must name a column, got {name!r}; the columns are {listed(columns)}{alike}"
+
+
 class AbstractFrame(ABC):
     """A frame, or some of its rows. Columns that go in and out are columns of its library."""
 
@@ -74,7 +82,7 @@ class AbstractFrame(ABC):
         """A column by its name, which must be there."""
         if name in self._names:
             return self.native[name]
-        raise InputError(f"`{argument}` must name a column, got {name!r}; the columns are {listed(self.columns)}")
+        raise InputError(no_column(argument, name, self.columns))
 
     def own(self, argument: str, values: Any) -> Any:
         """An array or column of values that has one for each row, as a column of this library."""

@@ -4,7 +4,7 @@ Outcomes without the treatment are rows (i), those with it columns (j). Every qu
 outcomes, divided by how many it is asked about.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from countermax.bounds._pieces import MOST_PIECES, num_pieces
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-GAIN = "gain"
+GAIN, PREVENTION = "gain", "prevention"
 
 
 class Arms(NamedTuple):
@@ -148,8 +148,9 @@ def questions_about(
     if event is not None:
         happens = np.isin(np.arange(size), event).astype(np.float64)
         worth = np.outer(1 - happens, happens)
-        what = listed_names(labels, event)
+        what = listed_names(labels, event) if len(event) == 1 else "the event"
         rule = Monotonicity(worth.T > 0, f"{treated} never prevents {what}", f"{treated} must prevent {what} in some")
+        other = Monotonicity(worth > 0, f"{treated} never causes {what}", f"{treated} must cause {what} in some")
         add(
             "PN", f"necessity: had {what} with {treated}; would not have had it with {control}", worth, rule,
             of_treated=True, among_treated=happens,
@@ -159,6 +160,10 @@ def questions_about(
             of_control=True, among_control=1 - happens,
         )  # fmt: skip
         add("PNS", f"would have {what} with {treated} and not with {control}", worth, rule)
+        add(
+            PREVENTION, f"had {what} with {control}; would not have had it with {treated}", worth.T, other,
+            of_control=True, among_control=happens,
+        )  # fmt: skip
         add(
             "disablement", f"had {what} in either arm; would not have had it with {control}", worth, rule,
             of_treated=True, among_treated=happens, among_control=happens,
@@ -195,7 +200,7 @@ def questions_about(
 
 def as_event(labels: Labels, event: Any) -> list[int]:
     """The places of the outcomes that are the event."""
-    given = list(event) if isinstance(event, list | tuple | set | frozenset) else [event]
+    given = [event] if isinstance(event, str | bytes) or not isinstance(event, Iterable) else list(event)
     places = sorted({labels.place_of("event", each) for each in given})
     if not places:
         raise InputError("`event` must name at least one outcome, got none")

@@ -11,12 +11,12 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import fitted, quoted, told_apart
 from countermax._core.results import AbstractResult, Row
-from countermax._core.words import confidence, number, percent, span
+from countermax._core.words import confidence, percent
 from countermax._version import __version__
 from countermax.causation._attaining import Attained, attained
 from countermax.causation._limits import CHOSEN, FAMILIES, MONOTONE, TRIAL, known_part
-from countermax.causation._questions import GAIN, CausalQuestion, Evidence, Floats
-from countermax.comparison._measuring import ANY, design_words, interval_methods
+from countermax.causation._questions import GAIN, PREVENTION, CausalQuestion, Evidence, Floats
+from countermax.comparison._measuring import ANY, STABLE, design_words, interval_methods
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,6 +25,7 @@ ROWS = "rows"
 ABOUT = {TRIAL: "participants", CHOSEN: "people who chose", ROWS: "rows"}
 """Words for the people that are asked about."""
 
+_SHORT = {"benefit": "better", "harm": "worse"}  # names in sentences
 _MOST_LETTERS = 24  # of an arm below the picture
 _NARROW = 0.05  # bounds at which the choice of coupling hardly matters
 
@@ -54,8 +55,9 @@ def causation_title(labels: Sequence[str], arms: tuple[str, str], event: Sequenc
     control, treated = told_apart(arms)
     if event is None:
         return f"What {treated} changes, rather than {control}"
-    what = " or ".join(quoted([labels[place] for place in event]))
-    return f"Is {treated}, rather than {control}, the cause of {what}?"
+    names = quoted([labels[place] for place in event])
+    what = names[0] if len(names) == 1 else f"the event ({', '.join(names[:-1])} or {names[-1]})"
+    return f"Does {treated}, rather than {control}, cause or prevent {what}?"
 
 
 @final
@@ -63,8 +65,8 @@ def causation_title(labels: Sequence[str], arms: tuple[str, str], event: Sequenc
 class Causation(AbstractResult):
     """Probabilities of causation: for each quantity bounds over families of couplings, and what single couplings say.
 
-    Quantities of an event are `PN`, `PS`, `PNS`, `disablement` and `enablement`; of a score `benefit`, `harm` and
-    `tie`; of a gain `gain`. Where the estimates have no bounds (nobody is asked about, or they contradict
+    Quantities of an event are `PN`, `PS`, `PNS`, `prevention`, `disablement` and `enablement`; of a score `benefit`,
+    `harm` and `tie`; of a gain `gain`. Where the estimates have no bounds (nobody is asked about, or they contradict
     monotonicity), a note says so, and a row has at most its confidence interval.
     """
 
@@ -139,40 +141,62 @@ class Causation(AbstractResult):
             found.append("the probabilities are known; how well they were estimated is not included.")
         return tuple(found)
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         """What was asked, what data alone say, what a coupling adds, and whether to treat or whether that matters."""
-        whose = f": {self.sample}" if self.sample else ""
-        asked = f"Asked about {ABOUT[self.people]}{whose}."
-        whole = next((each for each in self.rows if each.coupling == ANY and each.lower is not None), None)
-        if whole is None or whole.lower is None or whole.upper is None:
-            return f"{asked}\nNobody in these data is asked about, so every number may be anything."
-        name = whole.quantity
-        sentences = [asked, f"The data alone put {name} ({self.meanings[name]}) at {self._words(whole)}."]
-        others = [each for each in self.rows if each.quantity == name and each.coupling != ANY and each.shown]
-        one = next((each for each in others if each.coupling not in FAMILIES), None)
-        one = one or next((each for each in others if each.coupling == MONOTONE), None)
-        if one is not None:
-            under = "Under monotonicity" if one.coupling == MONOTONE else f"Under {one.coupling}"
-            sentences.append(f"{under} it is {self._words(one)}.")
+        whole = {each.quantity: each for each in self.rows if each.coupling == ANY and each.lower is not None}
+        told = {name: words for name, words in self._told().items() if name in whole}
+        if not told:
+            return f"{self.title}\nNobody in these data is asked about, so every number may be anything."
+        whose = f"{ABOUT[self.people]}{f': {self.sample}' if self.sample else ''}"
+        between = f": {self._rarer}. Whatever" if PREVENTION in told else ", whatever"
+        said = "; ".join(words.format(_said(whole[name])) for name, words in told.items())
+        lines = [self.title, f"The data alone ({whose}){between} the coupling: {said}."]
+        singles = [each.coupling for each in self.rows if each.shown and each.coupling not in FAMILIES]
+        for coupling in [*singles, MONOTONE][:1]:
+            rows = {each.quantity: each for each in self.rows if each.coupling == coupling and each.shown}
+            answers = [f"{_SHORT.get(name, name)} {_said(rows[name])}" for name in told if name in rows]
+            if answers:
+                assumed = "monotonicity" if coupling == MONOTONE else coupling
+                lines.append(f"With {assumed} assumed: {', '.join(answers)}.")
+        name = max(told, key=lambda each: (whole[each].upper or 0.0) - (whole[each].lower or 0.0))
+        width = (whole[name].upper or 0.0) - (whole[name].lower or 0.0)
         if self.decision is not None:
-            sentences.append(_decision_words(self.decision, self.arms))
-        elif self._prevention:
-            sentences.append(self._prevention)
-        elif whole.upper - whole.lower <= _NARROW:
-            sentences.append("The choice of coupling hardly matters here.")
+            lines.append(_decision_words(self.decision, self.arms))
+        elif width <= _NARROW:
+            lines.append("The choice of coupling hardly matters here.")
         else:
-            sentences.append(
-                "The choice of coupling matters: the data fit every value of the first range equally well."
-            )
-        return "\n".join(sentences)
+            ends = _said(whole[name]._replace(ci_lower=None))
+            lines.append(f"The choice of coupling matters: {_SHORT.get(name, name)} may be anything from {ends}.")
+        if self.level is not None and "(" in said:
+            lines[-1] += f" In parentheses: {confidence(self.level)} confidence intervals."
+        return "\n".join(lines)
+
+    def _told(self) -> dict[str, str]:
+        """The quantities of the summary in words: of an event the one that it is about, of a score benefit and harm."""
+        found = {}
+        event = PREVENTION if self._rarer else "PN"
+        for name, words in self.meanings.items():
+            if name == event:
+                had, instead = words.removeprefix("necessity: ").split("; ")
+                found[name] = f"of those who {had}, {{}} {instead} ({name})"
+        if self.decision is not None:
+            return found | {GAIN: "the mean gain is {}"}
+        kinds = {name: f"{said} {{}}" for name, said in _SHORT.items()}
+        kinds["benefit"] = f"better with {self.arms[1]} {{}}"
+        return found | {name: said for name, said in kinds.items() if name in self.meanings}
 
     def methods(self) -> str:
         crossed = self.evidence is not None and self.evidence.strata is not None
+        shown = {each.coupling for each in self.rows if each.shown}
+        beside = {STABLE: "counterfactually stable ones (Oberst and Sontag 2019)", MONOTONE: "monotone ones"}
+        families = "".join(f", and over {words}" for kind, words in beside.items() if kind in shown)
+        single = ", ".join(each for each in dict.fromkeys(row.coupling for row in self.rows) if each not in FAMILIES)
+        whom = f"{ABOUT[self.people]}{f' ({self.sample})' if self.sample else ''}"
+        meanings = "; ".join(f"{name} ({meaning})" for name, meaning in self.meanings.items())
         return (
-            f"Of {ABOUT[self.people]}{f' ({self.sample})' if self.sample else ''} we report "
-            f"{'; '.join(f'{name} ({meaning})' for name, meaning in self.meanings.items())}. Bounds are "
+            f"We asked: {self.title.removesuffix('?')}? Of {whom} we report {meanings}. Bounds are "
             f"{'cross-fitted' if crossed else 'sharp'} over all couplings that the data allow (Tian and Pearl 2000; Li "
-            "and Pearl 2024), and where shown over counterfactually stable (Oberst and Sontag 2019) or monotone ones. "
+            f"and Pearl 2024){families}.{f' Single answers assume {single}.' if single else ''} "
             f"{design_words(self.notes)}{interval_methods(self.level, crossed=crossed)}"
             f"Assumptions: {' '.join(self.assumptions)} "
             f"Software: Countermax {__version__}."
@@ -195,7 +219,7 @@ class Causation(AbstractResult):
             raise InputError(f"no coupling is known for the {side} limit of {quantity} over {couplings}")
         return attained(question, self.evidence, self.people, side, couplings)
 
-    def plot(self) -> "Figure":
+    def _plot(self) -> "Figure":
         """Ranges and answers of couplings, a group for each quantity, with their intervals."""
         control, treated = fitted(self.arms, _MOST_LETTERS)
         of = f"of {ABOUT[self.people]}: {treated} against {control}"
@@ -216,24 +240,21 @@ class Causation(AbstractResult):
         return known if known.strata is None else known.without_strata(known.strata.__matmul__)
 
     @property
-    def _prevention(self) -> str:
-        """Where the event is rarer with the treatment: how to ask about prevention."""
+    def _rarer(self) -> str:
+        """That the event is rarer with the treatment, where it is: the question is then what that prevents."""
         happens = next((each.among_treated for each in self.questions if each.name == "PN"), None)
         if happens is None or self.control is None or self.treated is None:
             return ""
         without, with_it = (float(each @ happens) for each in (self.control, self.treated))
         if with_it >= without:
             return ""
-        return (
-            f"The event is rarer with {self.arms[1]} ({percent(with_it)}) than with {self.arms[0]} "
-            f"({percent(without)}): for how often {self.arms[1]} prevents it, ask with all other outcomes as the event."
-        )
+        (control, treated), shares = told_apart(self.arms), (percent(with_it), percent(without))
+        return f"the event is rarer with {treated} ({shares[0]}) than with {control} ({shares[1]})"
 
-    def _words(self, row: Row) -> str:
-        text = number(row.value) if row.lower is None else span(row.lower, row.upper)
-        if row.ci_lower is None or self.level is None:
-            return text
-        return f"{text} ({confidence(self.level)} confidence interval {span(row.ci_lower, row.ci_upper)})"
+
+def _said(row: Row) -> str:
+    """A number in a sentence: a probability in per cent, a gain as it is."""
+    return row.shown.replace("\n", " ") if row.quantity == GAIN else row.said
 
 
 def _decision_words(decision: TreatmentDecision, arms: tuple[str, str]) -> str:

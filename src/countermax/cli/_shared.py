@@ -146,15 +146,19 @@ class Outputs(NamedTuple):
     def deliver(self, ask: Callable[[], Any], *reads: str | Path | None, explore: Path | None = None) -> None:
         """Asks, writes the files, then prints the answer; what is read must not be written, which is checked first."""
         from countermax import _plotting
-        from countermax._core.files import write_atomically
+        from countermax._core.page import check_ending
 
         picture = None if self.plot is None else _plotting.checked_format(self.plot)
         asked = {"--plot": picture, "--page": self.page, "--out": self.out, "--explore": explore}
         files = {name: path for name, path in asked.items() if path}
         check_outputs(files.items(), filter(None, reads), overwrite=self.overwrite)
+        for path in filter(None, (self.page, explore)):
+            check_ending(path, ".html", ".htm")
         result = ask()
         if picture is not None:
-            write_atomically(picture, _plotting.picture(result.plot(), picture.suffix.lower()))
+            files |= {f"--plot ({path.name})": path for path in result._pictures(picture) if path != picture}
+            check_outputs(files.items(), filter(None, reads), overwrite=self.overwrite)
+            result.plot(picture)
         if self.page is not None:
             result.write_page(self.page)
         if explore is not None:
@@ -226,7 +230,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "columns": lambda text: {str(name): str(theirs) for name, theirs in by_label(words(text), str).items()},
     "couplings": lambda text: text if text == "all" else words(text),
     **dict.fromkeys(("partition_by", "features", "doses"), words),
-    **dict.fromkeys(("factual", "counterfactual"), columns),
+    **dict.fromkeys(("factual", "counterfactual", "strata"), columns),
     **dict.fromkeys(("control", "treated", "seen", "under", "best", "episode"), label),
 }
 """How the text of an option becomes an argument; all others are words, numbers and flags."""

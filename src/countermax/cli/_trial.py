@@ -58,6 +58,10 @@ def compare(given: Typed, outputs: Outputs, data: Data = None, explore: Explore 
     """
     asked = given.of(_COMPARE, READERS)
     reads = (data, *words(given.values.get("couplings", "")))
+    if explore is not None and any(name in given.values for name in ("weights", "clusters", "strata")):
+        from countermax.comparison._result import UNEXPLORED  # before the work is done
+
+        raise InputError(UNEXPLORED)
     outputs.deliver(lambda: _problem(given, data).compare(**asked), *reads, explore=explore)
 
 

@@ -78,8 +78,8 @@ def compare_worlds(
 ) -> Comparison:
     """Everything that can be said about somebody who had an outcome in the factual world."""
     check_level(level)
-    if not isinstance(tolerance, Real) or not tolerance >= 0:
-        raise InputError(f"`tolerance` must not be negative, got {tolerance}")
+    if not isinstance(tolerance, Real) or not 0 <= tolerance <= 1:
+        raise InputError(f"`tolerance` is a width of probabilities and must lie between 0 and 1, got {tolerance}")
     labels, log_p, log_q, scores = worlds.labels, worlds.log_p, worlds.log_q, worlds.scores
     place = labels.place_of("seen", seen)
     occurs = bool(log_p[place] > -np.inf)
@@ -144,7 +144,7 @@ def compare_worlds(
         joints={name: joints[first] for name, first in same.items()},
         rows=rows,
         level=None if intervals is None else level,
-        notes=(*notes, *(note for each in curves for note in (each.summary(), *each.notes))),
+        notes=(*notes, *(note for each in curves for note in (each._summary(), *each.notes))),
         tolerance=float(tolerance),
         sharing=curves[0] if sharing else None,
         nesting=None if nests is None else curves[-1],

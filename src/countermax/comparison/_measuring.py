@@ -95,7 +95,7 @@ def assumed(level: float | None) -> tuple[str, ...]:
 
 def design_words(notes: Iterable[str]) -> str:
     """What was done to these people, for a paper: the facts among the notes of a trial, without advice."""
-    facts = (re.match(r"(?:People |Standardised |[\d,]+ (?:of [\d,]+ )?people ).*?\.(?= |$)", each) for each in notes)
+    facts = (re.match(r"(?:People |Standardised |[\d,]+ of [\d,]+ people ).*?\.(?= |$)", each) for each in notes)
     return "".join(f"{each[0]} " for each in facts if each)
 
 

@@ -12,7 +12,7 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import fitted, told_apart
 from countermax._core.results import AbstractResult, Row, Table, tables_of
-from countermax._core.words import confidence, percent, percents
+from countermax._core.words import confidence, percents
 from countermax._version import __version__
 from countermax.bounds import Bounds
 from countermax.comparison._measuring import (
@@ -32,6 +32,10 @@ from countermax.explorer._start import Start, explore
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+UNEXPLORED = (
+    "`explore` needs two arms that were counted: the explorer knows no weights, clusters, strata or missing='worst'; "
+    "`write_page` shows this answer"
+)
 WIN = "win probability"
 _MOST_DRAWN = 12  # outcomes in the picture
 _MOST_LETTERS = 24  # of an arm below it
@@ -137,7 +141,7 @@ class Comparison(AbstractResult):
         """Whether the two laws alone leave the answer open by more than the tolerance."""
         return not self.was_seen or self.slack > self.tolerance
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         """The question, what data alone say, what a coupling adds, and whether the choice matters: a line for each."""
         here, label = self.worlds[0], repr(self.labels[self.seen])
         if not self.was_seen:
@@ -166,13 +170,8 @@ class Comparison(AbstractResult):
 
     def _told(self, quantities: Mapping[str, str], coupling: str) -> str:
         """Each quantity in words, with its probability and interval."""
-        told = []
-        for quantity, words in quantities.items():
-            row = self._index[quantity, PERSON, coupling]
-            shown = percent(row.value) if row.lower is None else percents(row.lower, row.upper)
-            interval = "" if row.ci_lower is None else percents(row.ci_lower, row.ci_upper)
-            told.append(f"{words} {shown}" + (f" ({interval})" if interval not in ("", shown) else ""))
-        return ", ".join(told)
+        told = ((words, self._index[quantity, PERSON, coupling]) for quantity, words in quantities.items())
+        return ", ".join(f"{words} {row.said}" for words, row in told)
 
     def methods(self) -> str:
         (here, there), names = self.worlds, ", ".join(self.joints)
@@ -182,12 +181,13 @@ class Comparison(AbstractResult):
             f"{f' under {names}' if names else ''}, with sharp bounds over all couplings of the two arms"
             f"{'' if self.known.unknown else ' and over counterfactually stable ones'} "
             "(Oberst and Sontag 2019; Lorberbom et al. 2021; Haugh and Singal 2022). "
+            f"{''.join(each.methods() for each in self._beside.values())}"
             f"{design_words(self.known.notes)}"
             f"{interval_methods(self.level)}Assumptions: {' '.join(self.assumptions)} "
             f"Software: Countermax {__version__}."
         )
 
-    def plot(self) -> "Figure":
+    def _plot(self) -> "Figure":
         """Dots and ranges for each outcome: every coupling's probability, and the bounds, with their intervals."""
         shown = sorted(np.argsort(-self.bounds.upper, kind="stable")[:_MOST_DRAWN].tolist())
         wanted, names = {f"P({self.labels[place]})" for place in shown}, self._label_of
@@ -207,6 +207,11 @@ class Comparison(AbstractResult):
         title = "P(row under {}, column under {})".format(*told_apart(self.worlds))
         return plotting.draw_couplings(self.joints, self.p, self.q, told_apart(self.labels), title, self.worlds)
 
+    @property
+    def _beside(self) -> Mapping[str, AbstractResult]:
+        both = {"sharing": self.sharing, "nests": self.nesting}
+        return {name: each for name, each in both.items() if each is not None}
+
     def tables(self) -> list[Table]:
         """Quantities down, couplings across: of this person, then of everybody; the win probability is a note.
 
@@ -219,8 +224,7 @@ class Comparison(AbstractResult):
             rows = [each for each in self.rows if each.about == about and (each.quantity, about) not in self._repeated]
             rows = [each._replace(quantity=shown.get(each.quantity, each.quantity)) for each in rows]
             found += [each._replace(columns=[about, *each.columns[1:]]) for each in tables_of(rows) if rows]
-        curves = [each for each in (self.sharing, self.nesting) if each is not None]
-        return [*found, *(table for each in curves for table in each.tables())]
+        return [*found, *(table for each in self._beside.values() for table in each.tables())]
 
     def explore(self, path: str | Path | None = None) -> Path:
         """Opens the explorer, set to this answer, in a browser: one page that needs nothing else, nor a network.
@@ -236,10 +240,7 @@ class Comparison(AbstractResult):
     def _on_page(self) -> Start:
         known, counted = self.known, self.known.sampling is None or bool(self.known.sampling.counts)
         if not counted or known.unknown:
-            raise InputError(
-                "`explore` needs two arms that were counted: the explorer knows no weights, clusters, strata or "
-                "missing outcomes; `write_page` shows this answer"
-            )
+            raise InputError(UNEXPLORED)
         scores = known.scores or (np.zeros(len(self.labels)),) * 2
         if not np.array_equal(*scores):
             raise InputError("`explore` needs one score for both worlds; `write_page` shows this answer")

@@ -37,7 +37,7 @@ _FINER = np.arange(33) / 32  # of the distance between two of them
 _ZOOMS = 5  # until the place of a turning point is known to one part in 10^10
 _LEAST = 1e-9  # lead, effect or advantage that counts as one
 
-_MOST_ACROSS = 6  # outcomes in a listing; frames and JSON have them all
+_MOST_ACROSS = 12  # outcomes in a listing; frames and JSON have them all
 _NOTE = (
     "Turning points are those of this one family, {}. That there is none, or where one lies, says nothing about other "
     "couplings; what any coupling could say is in the bounds."
@@ -67,8 +67,8 @@ SHARING = Dial(
     at_zero="If the two worlds share nothing",
     always="However much the two worlds share",
     axis="rate of the shared clock, 0 independent, 1 Gumbel-max. On top: Pearson's correlation of the noises.",
-    meaning="shared: rate of the clocks that both worlds hear. Noise correlation: Pearson's correlation of the noise "
-    "that they add to the logit of an outcome.",
+    meaning="shared: how much the two worlds share, 0 independent, 1 Gumbel-max. Noise correlation: Pearson's, of the "
+    "noise that they add to the logit of an outcome.",
     ends="from independent worlds to Gumbel-max",
 )
 NESTING = Dial(
@@ -177,7 +177,7 @@ class SensitivityCurve(AbstractResult):
         own = "Confidence intervals are for each number by itself; turning points have none."
         return self.dial.meaning, _NOTE.format(self.dial.ends), *([] if self.level is None else [own])
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         """Where the conclusions turn."""
         sentences = list(self._turns("most likely outcome", self._leader()))
         if ("effect", PERSON) in self.curves:
@@ -189,7 +189,7 @@ class SensitivityCurve(AbstractResult):
             sentences += self._turns("better off", even)
         return " ".join(sentences)
 
-    def plot(self) -> "Figure":
+    def _plot(self) -> "Figure":
         """A panel for each outcome, and for the effect: the curve, the bounds as bands, and where conclusions turn."""
         labels = told_apart(self.labels)
         panels = [self._panel(f"P({each})", f"P({shown})") for each, shown in zip(self.labels, labels, strict=True)]
@@ -203,12 +203,17 @@ class SensitivityCurve(AbstractResult):
             None if self.level is None else (FEW, self.level),
         )
 
+    def methods(self) -> str:
+        return f"The same was asked {self.dial.asked}: {self.dial.ends}. "
+
     def tables(self) -> list[Table]:
-        """Every tenth number down, the likeliest outcomes and what a score says across."""
+        """Every tenth number down; across, outcomes from worst to best (of many the likeliest), and the score."""
         labels = told_apart(self.labels)
-        shown = sorted(np.argsort(-self.probabilities.max(axis=0), kind="stable")[:_MOST_ACROSS].tolist())
-        keys = [(f"P({self.labels[place]})", PERSON) for place in shown]
-        heads = [f"P({labels[place]})" for place in shown]
+        likeliest = np.argsort(-self.probabilities.max(axis=0), kind="stable")[:_MOST_ACROSS]
+        quantities = {f"P({self.labels[place]})": f"P({labels[place]})" for place in likeliest.tolist()}
+        ordered = (each.quantity for each in self.families if each.coupling == ANY)  # from worst to best
+        keys = [(each, PERSON) for each in ordered if each in quantities]
+        heads = [quantities[quantity] for quantity, _ in keys]
         scored = (("effect", PERSON), ("better", PERSON), ("score correlation", EVERYBODY))
         keys += [key for key in scored if key in self.curves]
         heads += [quantity for quantity, _ in keys[len(heads) :]]
@@ -220,6 +225,9 @@ class SensitivityCurve(AbstractResult):
                 low, high = self._interval(*key, place)
                 cells.append(number(self.curves[key][place]) + ("" if low is None else f"\n({span(low, high)})"))
             lines.append(cells)
+        left = len(self.labels) - len(likeliest)
+        if left:
+            lines.append([f"... {left} more outcomes: see to_frame()", *[""] * (len(lines[0]) - 1)])
         return [Table([self.dial.name, *["noise correlation"] * len(beside), *heads], lines, 0)]
 
     def _details(self) -> Mapping[str, Any]:

@@ -190,9 +190,10 @@ def _named(
             return _vector_quantile(score, other, pairs, argument)
         return _OF_SCORE[shown](score, other)
     if not Path(name).exists():
+        meant = [f"; did you mean {each}?" for each in NAMES if each.startswith(f"{name}".lower().strip())][:1]
         raise InputError(
             f"`{argument}` must be one of {', '.join(NAMES)}, {_SHARED}RATE with a rate from 0 to 1, "
-            f"{_NESTED}DISSIMILARITY[OUTCOME|OUTCOME], or a file with one, got {str(name)!r}"
+            f"{_NESTED}DISSIMILARITY[OUTCOME|OUTCOME], or a file with one, got {str(name)!r}{''.join(meant)}"
         )
     return as_coupling(load(name), argument=argument)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.files import write_atomically
+from countermax._core.page import check_ending
 from countermax.explorer import page_path
 
 _START = '<meta name="start" content="'
@@ -63,6 +64,7 @@ def explore(start: Start, path: str | Path | None) -> Path:
     before, _, after = page_path().read_text(encoding="utf-8").partition(_START)
     text = f"{before}{_START}{escape(start.fragment())}{after}".encode()
     if path is not None:
+        check_ending(path, ".html", ".htm")
         return write_atomically(path, text)
     page = write_atomically(Path(tempfile.mkdtemp(prefix="countermax-")) / "explorer.html", text)
     with suppress(webbrowser.Error):

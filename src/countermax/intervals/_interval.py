@@ -125,7 +125,8 @@ def _spread(again: Floats) -> Floats:
 def check_level(level: int | float) -> None:
     """Refuses a confidence that is none."""
     if not isinstance(level, Real) or not 0 < level < 1:
-        raise InputError(f"`level` must lie between 0 and 1, got {shown(level)}")
+        hint = f"; say {level / 100:g}" if isinstance(level, Real) and 1 < level < 100 else ""
+        raise InputError(f"`level` must lie between 0 and 1, got {shown(level)}{hint}")
 
 
 def standard_error(sample: NDArray[np.floating]) -> float | None:

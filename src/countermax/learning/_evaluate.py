@@ -80,7 +80,7 @@ class Evaluation(AbstractResult):
     def sample(self) -> str:
         return f"{len(self.optimum)} held-out pairs"
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         means = {name: float(losses.mean()) for name, losses in self.losses.items()}
         best = min(means, key=lambda name: means[name])
         above = self.by_coupling[best]["above_optimum"]
@@ -100,7 +100,7 @@ class Evaluation(AbstractResult):
             lines,
         )
 
-    def plot(self) -> "plotting.Figure":
+    def _plot(self) -> "plotting.Figure":
         means = {name: float(losses.mean()) for name, losses in self.losses.items()}
         return plotting.draw_losses(means, float(self.optimum.mean()), "Expected loss on held-out pairs")
 

@@ -97,12 +97,12 @@ class Fit(AbstractResult, Generic[Coupling]):
         kept = "Training ended worse on the held-out pairs than it had started: the coupling is the start."
         return (kept,) if self.ended == "start" else ()
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         above = "" if self.above_optimum is None else f", {self.above_optimum:.2%} above the least of any coupling"
         loss = "" if self.held_out is None else f" The loss on held-out pairs is {self.held_out:.5g}{above}."
         return f"Training {_ENDINGS[self.ended]} at step {(self.history.step or [0])[-1]}.{loss}"
 
-    def plot(self) -> "plotting.Figure":
+    def _plot(self) -> "plotting.Figure":
         curve = {type(self.coupling).__name__: (self.history.step, self.history.held_out)}
         return plotting.draw_curves(curve, self.optimum, "Held-out loss during training")
 

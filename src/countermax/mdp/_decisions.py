@@ -94,7 +94,7 @@ class Decisions(AbstractCohortResult):
         """By step and other action."""
         return {(each.step, each.other_action): each.effect for each in self}
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         best = self.decisions[0] if self.decisions else None
         if best is None or best.effect <= SMALL:
             return f"No other single decision in episode {self.episode} would have helped, by {self.coupling}."
@@ -109,7 +109,7 @@ class Decisions(AbstractCohortResult):
             f"helped under every coupling, even if chance persists across steps{sure}."
         )
 
-    def plot(self, most: int = 20) -> "plotting.Figure":
+    def _plot(self, most: int = 20) -> "plotting.Figure":
         shown = drawn_effects({self.coupling: self}, self.decisions[: as_count("`most`", most)])
         label, kind = self.context.meaning.added("the other action"), "step and other action"
         return plotting.draw_effects(shown, title=self.title, label=label, kind=kind)

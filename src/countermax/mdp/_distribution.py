@@ -101,7 +101,7 @@ class ReturnDistribution(AbstractCohortResult):
         kept = self.returns <= (self.returns[-1] if edge is None else edge)
         return float(self.probabilities[kept] @ self.returns[kept] / self.probabilities[kept].sum())
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         worst = self.shares[0]
         kind = "weighted (self-normalised)" if self.weighted else "ordinary"
         return (
@@ -110,7 +110,7 @@ class ReturnDistribution(AbstractCohortResult):
             f"size of {number(self.effective_sample_size, 1)}."
         )
 
-    def plot(self) -> "plotting.Figure":
+    def _plot(self) -> "plotting.Figure":
         marks = {"mean": self.mean} | {f"mean of the worst {each:.0%}": self.cvar(each) for each in self.shares[:1]}
         return plotting.draw_distribution(
             self.returns,

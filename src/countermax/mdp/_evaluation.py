@@ -111,7 +111,7 @@ class PolicyEvaluation(AbstractCohortResult):
                 return each
         raise KeyError(f"no estimate is called {name!r}; there are {', '.join(each.name for each in self.estimates)}")
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         told = [
             f"The logged episodes earned {number(self['observed return'].value)} on average; the model says "
             f"{number(self['model-based'].value)} of {self.target}."
@@ -131,7 +131,7 @@ class PolicyEvaluation(AbstractCohortResult):
             )
         return " ".join(told)
 
-    def plot(self, *, truth: float | None = None) -> "plotting.Figure":
+    def _plot(self, *, truth: float | None = None) -> "plotting.Figure":
         """Dots with intervals, one line for each estimate; and a line for the truth, where it is known."""
         return plotting.draw_estimates(
             [

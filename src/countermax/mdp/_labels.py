@@ -20,6 +20,7 @@ from countermax._core.labels import (
     is_missing,
     listed,
     sorted_labels,
+    whole,
 )
 from countermax._core.quantities import shown
 from countermax._tables.frames import as_frame
@@ -46,7 +47,8 @@ class Coded(NamedTuple):
 
     def places(self, names: Names) -> Ints:
         """The place of each value among the names; `UNKNOWN` where it is none of them, or missing."""
-        return np.append(Labels(names).places(self.distinct), UNKNOWN)[self.codes]
+        found = Labels(names).places(self.distinct)
+        return np.append(np.where(found < 0, UNKNOWN, found), UNKNOWN)[self.codes]
 
 
 def coded(values: "pd.Series") -> Coded:
@@ -66,7 +68,7 @@ def as_names(argument: str, names: Iterable[Hashable] | None, size: int | None) 
     if names is None:
         return None
     try:
-        found = tuple(each.item() if isinstance(each, np.generic) else each for each in names)
+        found = tuple(whole(each.item() if isinstance(each, np.generic) else each) for each in names)
         plain = set(map(type, found)) == {str}  # soon checked, as every resample of a log is
         distinct = len(set(found if plain else map(identity, found)))
     except TypeError as error:
@@ -91,7 +93,7 @@ def shared_names(columns: Sequence[tuple[str, "pd.Series"]]) -> Names:
         except InputError as error:
             raise InputError(f"{called}: {error}") from error
         for value in read.distinct:
-            found.setdefault(identity(value), value)
+            found.setdefault(identity(value), whole(value))
             kinds.setdefault(identity(value)[0], f"{listed([value])} in {called}")
     if len(kinds) > 1:
         raise InputError(

@@ -77,7 +77,7 @@ class MeasuredStates(AbstractResult):
     def notes(self) -> tuple[str, ...]:
         return self.told
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         order = np.flatnonzero(~self._ends)
         worst, best = order[self.returns[order].argmin()], order[self.returns[order].argmax()]
         return (
@@ -100,7 +100,7 @@ class MeasuredStates(AbstractResult):
         ]
         return [Table(heads, lines, 2)]
 
-    def plot(self) -> "plotting.Figure":
+    def _plot(self) -> "plotting.Figure":
         kept = np.flatnonzero(~self._ends)
         return plotting.draw_states(
             [self.names[each] for each in kept],

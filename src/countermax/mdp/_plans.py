@@ -166,7 +166,7 @@ class BestChanges(AbstractCohortResult):
                 found.append(Row.of(what, about, ANY, None, each.guaranteed))
         return tuple(found)
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         best = self.best
         most = f"at most {counted(len(self.plans), 'change')}"
         if best is None or best.number <= SMALL:
@@ -196,7 +196,7 @@ class BestChanges(AbstractCohortResult):
             f"{'helps' if best.effect > 0 else 'hurts'} {best.claim.sure}.{other}\n{self._told_path(best)}"
         )
 
-    def plot(self) -> "plotting.Figure":
+    def _plot(self) -> "plotting.Figure":
         curves = {
             self.coupling: np.array([each.effect for each in self.plans]),
             "in-sample": np.array([each.in_sample for each in self.plans]),
@@ -310,7 +310,7 @@ class ChangesRanking(AbstractCohortResult):
                 found.append(Row.of(what, about, ANY, None, self.bounds, self.any_interval, (place, k)))
         return tuple(found)
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         told = [
             f"{counted(len(self.episodes), 'episode')}; effects on the {self.context.meaning.drawn} by {self.coupling}."
         ]
@@ -331,13 +331,13 @@ class ChangesRanking(AbstractCohortResult):
             interval = Interval(whole * row.ci_lower, whole * row.ci_upper, self.any_interval.level)
         return Count(whole * (row.value or 0.0), interval).told()
 
-    def plot(self, most: int = 20) -> "plotting.Figure":
+    def _plot(self, most: int = 20) -> "plotting.Figure":
         last, what = (slice(None), -1), f"at most {counted(self.effects.shape[1], 'change')}"
         effects = {self.coupling: self.effects[last], "in-sample": self.in_sample[last]}
         return draw_first(self, most, effects, at(self.bounds, last), at(self.any_interval, last), what)
 
     def __repr__(self) -> str:
-        return f"ChangesRanking({self.summary()})"
+        return f"ChangesRanking({self._summary()})"
 
     def _sentences(self) -> tuple[str, ...]:
         return _RULE, _RANGE

@@ -145,10 +145,6 @@ class AbstractCohortResult(AbstractResult):
         """What is told before the notes of the context."""
         return ()
 
-    def _warned(self) -> str:
-        """What must be read before the answer: that it is about another policy than was asked for."""
-        return "".join(f"{each}\n" for each in self.context.notes if each.startswith(NOT_IN_LOG))
-
     def _fields(self, *names: str) -> dict[str, Any]:
         """What `to_dict` holds beyond the rows, by the names of properties; the horizon and the discount first."""
         return {name: getattr(self, name) for name in ("horizon", "discount", *names)}
@@ -474,9 +470,9 @@ class Replay(AbstractCohortResult):
         ]
         return _without_gaps(found)
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         meaning = self.context.meaning
-        return self._warned() + (
+        return (
             f"{told_of_fates(self.fates, self.coupling, meaning)}"
             f"The mean {meaning.drawn} of these episodes was {number(self.observed.mean())}; by {self.coupling} it "
             f"would have been {number(self.mean)} under the other policy. {self.gains.told()} of "
@@ -484,7 +480,7 @@ class Replay(AbstractCohortResult):
             "otherwise: `bounds()` gives the range over all of them."
         )
 
-    def plot(self) -> "plotting.Figure":
+    def _plot(self) -> "plotting.Figure":
         title = f"{self.title}: what it would have added"
         deviations = np.sqrt(self.variances)
         return plotting.draw_waterfall(
@@ -581,13 +577,13 @@ class Ranking(AbstractCohortResult):
         ]
         return _without_gaps(found)
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         name, first = next(iter(self.effects.items()))
         gained, lost = (Count(each.values[name], each.intervals.get(name)) for each in (self.gains, self.losses))
         sure = trusted(self.any_interval)
         worse = int(((widest(self.bounds, self.any_interval).upper < -SMALL) & ~self.untried).sum())
         meaning = self.context.meaning
-        return self._warned() + (
+        return (
             f"{told_of_fates(self.fates, name, meaning)}"
             f"Every coupling that draws afresh at each step agrees on the gain of {int(self.agreed.sum())} of "
             f"{counted(len(first), 'episode')} and on the loss of {worse}, {sure}. Robust, because it holds even if "
@@ -597,11 +593,11 @@ class Ranking(AbstractCohortResult):
             f"The mean effect is then {number(self.mean.values[name])}{told_interval(self.mean.intervals.get(name))}."
         )
 
-    def plot(self, most: int = 20) -> "plotting.Figure":
+    def _plot(self, most: int = 20) -> "plotting.Figure":
         return draw_first(self, most, self.effects, self.bounds, self.any_interval, "the other policy")
 
     def __repr__(self) -> str:
-        return f"Ranking({self.summary()})"
+        return f"Ranking({self._summary()})"
 
     def _details(self) -> Mapping[str, Any]:
         episodes, robust = [self.episodes[place] for place in self.order], self.robust

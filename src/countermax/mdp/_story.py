@@ -163,11 +163,11 @@ class Story(AbstractCohortResult):
                 found += answer.rows(about)
         return tuple(found)
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         name, value = next(iter(self.returns.values.items()))
         answer = _chances(self, name) if self.ends else f"earning {value:.3g}"
         told = [" ".join(self.told.happened[:2]), _ranges(self), f"With {name} assumed: {answer}.", _verdict(self)]
-        return self._warned() + "\n".join(told)
+        return "\n".join(told)
 
     def tables(self) -> list[Table]:
         """Where it ends, then single decisions; without what is followed over time, which the picture shows."""
@@ -229,7 +229,7 @@ class Story(AbstractCohortResult):
         """What the return stands for."""
         return Meaning(self.end_names, self.end_rewards, self.discount)
 
-    def plot(self) -> "plotting.Figure":
+    def _plot(self) -> "plotting.Figure":
         return plotting.draw_trajectory(
             self.features,
             self.care,
@@ -258,7 +258,7 @@ class Story(AbstractCohortResult):
         )
 
     def __repr__(self) -> str:
-        return f"Story(episode {self.episode!r}: {self.summary()})"
+        return f"Story(episode {self.episode!r}: {self._summary()})"
 
     def _sentences(self) -> tuple[str, ...]:
         """What the summary does not say yet."""

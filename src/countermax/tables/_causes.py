@@ -142,7 +142,8 @@ def _averages(questions: Sequence[CausalQuestion], number: int) -> list[str]:
     ratios = [each.name for each in questions if not each.of_everybody]
     words = f"Means over {number:,} rows"
     if ratios:
-        words += f"; {' and '.join(ratios)} are shares of all who are asked about, not means of the rows' own shares"
+        words += f"; {', '.join(ratios[:-1])} and {ratios[-1]} are shares of all who are asked about, "
+        words += "not means of the rows' own shares"
     return [
         f"{words}. Each row's own numbers are in `individual`.",
         "Bounds over stable or monotone couplings are not computed for rows.",

@@ -83,7 +83,7 @@ class TableEffects(AbstractResult):
             found.append(variance(ANY, None, self.variance_bounds, self.variance_bounds_interval))
         return found
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         """The mean, what data alone say about the variance, and which coupling to choose."""
         means = ", ".join(
             number(mean) if len(self.scores) == 1 else f"{name} {number(mean)}"
@@ -96,7 +96,7 @@ class TableEffects(AbstractResult):
         words.append(f"{chosen} has the least of those compared, {number(self.variances[self.choice])}: {self.reason}")
         return " ".join(words)
 
-    def plot(self, title: str = "The mean effect is the same; its variance is not") -> "Figure":
+    def _plot(self, title: str = "The mean effect is the same; its variance is not") -> "Figure":
         """Bars: the variance of the effect under each coupling."""
         least = None if self.variance_bounds is None else self.variance_bounds.lower
         label = "variance of the effect"

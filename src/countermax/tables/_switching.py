@@ -82,7 +82,7 @@ class SwitchingTable(AbstractResult):
         ]
         return found
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         """How many switch, and what the change is worth."""
         total = self.counts.sum()
         stay = float(np.trace(self.counts)) / total
@@ -123,7 +123,7 @@ class SwitchingTable(AbstractResult):
         total = self.counts.sum()
         return f"{value:z,.{0 if total >= 1000 else 1 if total >= 10 else 3}f}"
 
-    def plot(self, title: str | None = None) -> "Figure":
+    def _plot(self, title: str | None = None) -> "Figure":
         """The flows."""
         told = "Before the change, and after it" if title is None else title
         return plotting.draw_flows(self.counts, told_apart(self.labels), told, self.coupling, self.bounds)

@@ -94,7 +94,7 @@ class Transitions(AbstractResult):
         counts = [each for each in self.rows if each.quantity.startswith("count(")]
         return tables_of([each._replace(about=f"{each.about} ({numbers[each.about]:,.0f})") for each in counts])
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         """How many keep their outcome, and the largest change."""
         total = max(self.num_rows, 1)
         low, high = (float(np.trace(each)) / total for each in self.bounds)
@@ -124,7 +124,7 @@ class Transitions(AbstractResult):
         lower, upper, level = self.counts_interval
         return f" ({confidence(level)} confidence interval {span(lower[cell], upper[cell], 1)})"
 
-    def plot(self, title: str | None = None) -> "Figure":
+    def _plot(self, title: str | None = None) -> "Figure":
         """The flows from what was seen to what would have been; the coupling is named, whatever the title."""
         told = "What was seen, and what would have been" if title is None else title
         return plotting.draw_flows(self.counts, told_apart(self.labels), told, self.coupling, self.bounds)

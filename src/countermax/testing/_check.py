@@ -75,7 +75,7 @@ class Conformance(AbstractResult):
     def notes(self) -> tuple[str, ...]:
         return tuple(f"BROKEN: {law.name}: {law.detail}" for law in self.laws if not law.passed)
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         if self.passed:
             return f"{self.coupling} conforms: {len(self.laws)} laws hold."
         return f"{self.coupling} DOES NOT CONFORM: {len(self.broken)} of {len(self.laws)} laws are broken."
@@ -85,7 +85,7 @@ class Conformance(AbstractResult):
         if not self.passed:
             raise AssertionError(f"\n{self}")
 
-    def plot(self) -> "plotting.Figure":
+    def _plot(self) -> "plotting.Figure":
         title = f"{self.coupling}, {self.num_outcomes} outcomes"
         return plotting.draw_verdicts({law.name: law.passed for law in self.laws}, title)
 

@@ -8,15 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax._core.labels import Labels, are_numbers, listed, reader, sorted_labels, spelling_notes
-from countermax._core.results import WARNING
+from countermax._core.labels import (
+    Labels,
+    are_numbers,
+    as_number,
+    found_labels,
+    listed,
+    looks,
+    name_of,
+    reader,
+    says_missing,
+    spelling_notes,
+)
+from countermax._core.words import WARNING, percent
 from countermax._tables.frames import AbstractFrame, Codes, Floats
 
 MISSING_RULES = ("refuse", "worst", "drop")
 
 _FEW_CLUSTERS, _FEW_CLUSTERS_OF_ARM, _FEW_COUNTING = 30, 10, 30
 _TOO_FEW = ": few, so intervals may be too short"
-_WEIGHTS = "`weights` must be finite, not negative, and not all zero"
 
 
 class People(NamedTuple):
@@ -33,6 +43,8 @@ class People(NamedTuple):
     stratum: Codes
     strata: tuple[str, ...]
     notes: tuple[str, ...]
+    left_out: str
+    """Who was left out, and why; empty where nobody was."""
 
     @property
     def some_missing(self) -> bool:
@@ -62,52 +74,53 @@ def read_people(
     names, is_ordered, order = _outcomes(frame, column, values, codes[chosen], labels)
     places = np.append(names.places(values), -1)
     outcome = places[codes[chosen]]
+    words = [place for place, value in enumerate(values) if places[place] == -1 and says_missing(value)]
+    texts = int(np.isin(codes[chosen], words).sum())
+    told = f"{texts:,} cells hold {listed(values[place] for place in words)}" if texts else ""
     if (outcome < -1).any():
         unknown = [value for value, place in zip(values, places, strict=False) if place < -1]
         raise InputError(
             f"`outcome` must hold labels {listed(names.values)} only, got {listed(unknown)}"
             f"{names.resemblance(unknown[0]) or '; empty the cells of people without an outcome, and say `missing`'}"
         )
-    notes = [
-        f"Arm = column {asked['arm']!r}. If it records treatment received rather than assigned, this is not an "
-        "intention-to-treat comparison."
-    ]
+    notes = [f"Arm = column {asked['arm']!r}: an intention-to-treat comparison only if that is the arm as assigned."]
     in_arms, every_arm = frame.factorised(frame.column("arm", asked["arm"]))
     notes += _spelling(every_arm, "arms", in_arms)
     cells = np.bincount(outcome[outcome >= 0], minlength=len(names))
     notes += spelling_notes(names.values, "outcomes", cells, "empty these cells and say `missing`")
     lost = outcome < 0
+    left_out = []
+    if not chosen.all():
+        others = listed(every_arm[place] for place in np.unique(in_arms[~chosen]))
+        left_out.append(f"{int((~chosen).sum()):,} in other arms ({others})")
     if lost.any():
         count = int(lost.sum())
+        by_arm = (int((arm[chosen][lost] == side).sum()) for side in (0, 1))
+        whose = ", ".join(f"{number:,} in {name_of(each)}" for number, each in zip(by_arm, arms, strict=True))
+        whose += f"; {told}" if told else ""
         if missing == "refuse":
             raise InputError(
-                f"`outcome` is missing for {count:,} of {len(outcome):,} people; say `missing`: 'worst' widens the "
-                "bounds to cover whatever they had, 'drop' assumes that they are like the others"
+                f"`outcome` is missing for {count:,} of {len(outcome):,} people{f' ({told})' if told else ''}; say "
+                "`missing`: 'worst' widens the bounds to cover whatever they had, 'drop' assumes that they are like "
+                "the others"
             )
         if missing == "worst":
             notes.append(
-                f"{count:,} of {len(outcome):,} people have no outcome: bounds cover whatever they had. What a single "
-                "coupling says needs every outcome: say missing='drop' for that."
+                f"{count:,} of {len(outcome):,} people ({whose}) have no outcome: bounds cover whatever they had. What "
+                "a single coupling says needs every outcome: say missing='drop' for that."
             )
-    dropped = int(lost.sum()) if missing == "drop" else 0
-    excluded = [
-        f"{number:,} {why}"
-        for number, why in (
-            (int((~chosen).sum()), "in other arms"),
-            (dropped, "without an outcome, taken to be like the others,"),
-        )
-        if number
-    ]
-    if excluded:
-        notes.append(
-            f"{len(chosen):,} people read, {' and '.join(excluded)} excluded, {int(chosen.sum()) - dropped:,} analysed."
-        )
+        if missing == "drop":
+            share = percent(count / len(outcome))
+            left_out.append(f"{count:,} without an outcome ({share}: {whose}), assumed to be like the others")
+    if left_out:
+        analysed = int(chosen.sum()) - (int(lost.sum()) if missing == "drop" else 0)
+        notes.append(f"{analysed:,} of {len(chosen):,} people were analysed; left out: {'; '.join(left_out)}.")
     kept = ~lost if missing == "drop" else np.ones(len(outcome), bool)
     rows = chosen.copy()
     rows[chosen] = kept
     weight = _weights(frame, asked["weights"], rows)
     if not weight.sum() > 0:
-        raise InputError(_WEIGHTS)
+        raise InputError("`weights` must not all be zero")
     cluster, stratum, strata = np.arange(len(weight)), np.zeros(len(weight), np.int64), [""]
     if asked["clusters"] is not None:
         cluster, clusters = _groups(frame, "clusters", asked["clusters"], rows)
@@ -124,8 +137,9 @@ def read_people(
         weight=weight,
         cluster=cluster,
         stratum=stratum,
-        strata=tuple(map(str, strata)),
+        strata=tuple(map(name_of, strata)),
         notes=tuple(notes),
+        left_out="; ".join(left_out),
     )
     for side, label in enumerate(arms):
         if not (people.outcome[people.arm == side] >= 0).any():
@@ -161,8 +175,13 @@ def _weights(frame: AbstractFrame, name: Hashable | None, rows: NDArray[np.bool_
     if name is None:
         return np.ones(int(rows.sum()))
     weight = frame.numbers("weights", [name])[rows, 0]
-    if not ((weight >= 0) & (weight < np.inf)).all():
-        raise InputError(_WEIGHTS)
+    for wrong, what in ((np.isnan(weight), "missing"), (weight < 0, "negative"), (weight == np.inf, "infinite")):
+        if wrong.any():
+            first = int(np.flatnonzero(rows)[wrong.argmax()])
+            raise InputError(
+                f"`weights` must be finite and not negative, but {int(wrong.sum()):,} of column {name!r} are {what}, "
+                f"the first in {frame.row_name(first)}: {weight[wrong.argmax()]:g}"
+            )
     return weight
 
 
@@ -177,17 +196,17 @@ _SCALES = (  # words in a column's name, labels of the scale, its best end, and 
 def scale_notes(column: Hashable, labels: Labels, score: Floats | None) -> list[str]:
     """Warns which end is good, where the column looks like a known scale and the score does not say so."""
     for words, values, best, name in _SCALES:
-        known = {str(each) for each in values}
         if not any(word in str(column).lower() for word in words):
             continue
-        odd = [each for each in labels.values if str(each) not in known]
+        numbers = [as_number(each) for each in labels.names]
+        odd = [each for each, number in zip(labels.values, numbers, strict=True) if number not in values]
         if odd and len(labels) - len(odd) > len(values) // 2:
             return [
                 f"{WARNING}Column {column!r} looks like the {name}, {values[0]} to {values[-1]}, but {listed(odd)} "
                 "counts as an outcome too. If it means that nothing is known, empty these cells and say `missing`."
             ]
         if not odd:
-            far = [abs(float(str(each)) - best) for each in labels.values]
+            far = [abs((number or 0) - best) for number in numbers]
             if score is not None and score[int(np.argmin(far))] > score[int(np.argmax(far))]:
                 return []
             return [
@@ -203,7 +222,7 @@ def _groups(frame: AbstractFrame, argument: str, name: Hashable, rows: NDArray[n
         parts = [_groups(frame, argument, each, rows) for each in name]
         together, codes = np.unique(np.stack([each for each, _ in parts], axis=1), axis=0, return_inverse=True)
         return codes.ravel(), [
-            ", ".join(str(found[place]) for place, (_, found) in zip(row, parts, strict=True)) for row in together
+            ", ".join(name_of(found[place]) for place, (_, found) in zip(row, parts, strict=True)) for row in together
         ]
     codes, found = frame.factorised(frame.column(argument, name))
     lacking = int((codes[rows] < 0).sum())
@@ -225,12 +244,12 @@ def _arms(frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable])
     codes, values = frame.factorised(column)
     if (codes < 0).any():
         raise InputError(f"`arm` is missing for {int((codes < 0).sum()):,} people; fill it in, or drop them")
-    present = Labels(tuple(values))
+    present = Labels(tuple(values), untyped=frame.untyped)
     read = reader(values, frame.kind_of(column))
     places = [present.places([read(each)])[0] for each in arms]
     for argument, place, each in zip(("control", "treated"), places, arms, strict=True):
         if place < 0:
-            raise InputError(f"`{argument}` must be an arm of column {name!r}, {listed(values)}, got {each!r}")
+            raise InputError(_no_arm(argument, name, present, each))
     if places[0] == places[1]:
         raise InputError(f"`control` and `treated` must be two arms, got {arms[0]!r} twice")
     result = np.full(len(values), -1)
@@ -248,9 +267,13 @@ def _outcomes(
     categories, is_ordered = frame.categories(column)
     if categories is not None:
         return Labels(tuple(categories)), is_ordered, "in the order of the category" if is_ordered else None
-    present = [values[place] for place in np.unique(codes[codes >= 0])]
-    known = Labels(tuple(sorted_labels(present)), untyped=frame.untyped)
-    return known, False, "sorted as numbers" if are_numbers(present) else None
+    known = found_labels((values[place] for place in np.unique(codes[codes >= 0])), untyped=frame.untyped)
+    return known, False, "sorted as numbers" if are_numbers(known.values) else None
+
+
+def _no_arm(argument: str, column: Hashable, arms: Labels, given: Hashable) -> str:
+    alike = arms.resemblance(given)
+    return f"`{argument}` must be one of the arms {listed(arms.values)} (column {column!r}), got {given!r}{alike}"
 
 
 def two_arms(frame: AbstractFrame, arm: Hashable, control: Hashable, treated: Hashable) -> tuple[Hashable, Hashable]:
@@ -261,8 +284,8 @@ def two_arms(frame: AbstractFrame, arm: Hashable, control: Hashable, treated: Ha
     control, treated = (None if each is None else read(each) for each in (control, treated))
     if control is not None and treated is not None:
         return control, treated
-    plain = {str(value).lower(): value for value in values}
-    for pair in (("0", "1"), ("false", "true"), ("0.0", "1.0")):
+    plain = {looks(value): value for value in values}
+    for pair in (("0.0", "1.0"), ("false", "true")):
         if control is None and treated is None and set(plain) == set(pair):
             return plain[pair[0]], plain[pair[1]]
     if len(values) == 2 and (control is not None or treated is not None):
@@ -273,7 +296,7 @@ def two_arms(frame: AbstractFrame, arm: Hashable, control: Hashable, treated: Ha
     named = [each for each in (("control", control), ("treated", treated)) if each[1] is not None]
     for argument, name in named:
         if str(name) not in map(str, values):
-            raise InputError(f"`{argument}` must be an arm of column {arm!r}, {listed(values)}, got {name!r}")
+            raise InputError(_no_arm(argument, arm, Labels(tuple(values), untyped=frame.untyped), name))
     raise InputError(
         f"`control` and `treated` must say which arms of column {arm!r} are compared; they are {listed(values)}"
     )

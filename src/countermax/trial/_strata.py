@@ -54,8 +54,8 @@ def check_strata(people: People, totals: Floats, population: str) -> None:
     if needed[population].any():
         lacking = [name for name, lacks in zip(people.strata, needed[population], strict=True) if lacks]
         raise InputError(
-            f"`strata` must have people in both arms, but {listed(lacking)} has only one; merge strata, or standardise "
-            "to another `population`"
+            f"`strata` must have people in both arms, but {'each of ' * (len(lacking) > 1)}{listed(lacking)} "
+            "has people in one arm only; merge strata, or standardise to another `population`"
         )
 
 

@@ -1,17 +1,18 @@
 """People in two arms, what is asked about them, and how they were sampled."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
-from typing import Any, final
+from typing import Any, Never, final
 
 import numpy as np
 from rich.text import Text
 
 from countermax._core.errors import InputError
-from countermax._core.labels import Labels, listed
+from countermax._core.labels import Labels, listed, name_of
 from countermax._core.quantities import as_amount, as_choice
 from countermax._core.types import Labelled, Numbers
+from countermax._core.words import WARNING
 from countermax._tables.files import read_frame
 from countermax._tables.frames import Floats
 from countermax.causation import Causation
@@ -55,8 +56,8 @@ class Design:
     Args:
         weights: Column with the weight of each person.
         clusters: Column that names who was sampled, or treated, together; in a crossover, the people themselves.
-        strata: Column with strata, or a list of columns. A comparison is standardised over them; causes are bounded
-            within them and averaged, with cross-fitting, which is tighter.
+        strata: Column with strata, or a list of columns (on a command line with commas). A comparison is standardised
+            over them; causes are bounded within them and averaged, with cross-fitting, which is tighter.
         population: Population whose strata count in a comparison: `both` arms, the `control` or the `treated` one.
         thin: Treatment of strata with fewer than 10 people in an arm, where causes are asked: `refuse` them, or
             `merge` them with their neighbours in order.
@@ -141,6 +142,7 @@ class Trial:
         design: Design | None = None,
         missing: str = "refuse",
         observational: Any = None,
+        **others: Never,
     ):
         """Reads and checks the people.
 
@@ -158,7 +160,12 @@ class Trial:
             missing: Treatment of people without an outcome: `refuse` them; `worst`: bounds hold whatever they had;
                 `drop` them, which assumes that they are like the others.
             observational: Second frame or file with the same columns, of people who chose their arm; for causes.
+            **others: None; arguments of `Design` are told from those that nobody knows.
         """
+        for name in others:
+            if name in {each.name for each in fields(Design)}:
+                raise InputError(f"`{name}` belongs to the design: say design=Design({name}={others[name]!r})")
+            raise TypeError(f"Trial has no argument {name!r}")
         as_choice("`missing`", missing, MISSING_RULES)
         if design is not None and not isinstance(design, Design):
             raise InputError(f"`design` must be a Design(weights=..., clusters=..., strata=...), got {design!r}")
@@ -175,6 +182,7 @@ class Trial:
         names, ordered = people.labels, people.is_ordered or labels is not None
         scores: Floats | None = None
         if score is not None:
+            ordered |= best is not None and people.order is not None  # numbers from first to last, of which one is best
             scores = read_score(names, "score", score, ordered=ordered)
         elif people.is_ordered and best is None:
             scores = np.arange(len(names), dtype=np.float64)
@@ -183,7 +191,7 @@ class Trial:
             people, scores = people.from_worst_to_best(scores), np.sort(scores)
             names = people.labels
         notes = [*people.notes, *scale_notes(outcome, names, scores)]
-        samples, arms = [people], (str(control), str(treated))
+        samples, arms = [people], (name_of(control), name_of(treated))
         if not design.is_plain or design.strata is not None:
             notes += design_notes(people, asked, arms)
         of_others: list[str] = []
@@ -317,7 +325,8 @@ class Trial:
         """What the treatment causes: necessity, sufficiency, benefit and harm, each with bounds and intervals.
 
         Args:
-            event: Outcome, or list of outcomes, that is the event: adds PN, PS, PNS, disablement and enablement.
+            event: Outcome, or list of outcomes, that is the event: adds PN, PS, PNS, prevention, disablement and
+                enablement.
             at_least: Gain of the score; adds the share of those who gain as much.
             gain: Worth of treating somebody with each pair (without, with) of outcomes, as a matrix or by pair: adds
                 the mean gain and the decision whom to treat.
@@ -351,10 +360,13 @@ class Trial:
         if held.chosen is not None:
             number = int(held.chosen.sum()) if not held.samples else len(held.samples[1].arm)
             lines.append(f"  observed: {number:,} people who chose their arm")
+        left_out = held.samples[0].left_out if held.samples else ""
+        lines += [f"  left out: {left_out}"] * bool(left_out)
         lines.append(f"  {score_words(self.labels, held.scores)}")
         named = {name: getattr(self.design, name) for name in ("weights", "clusters", "strata")}
         used = [f"{name} {column!r}" for name, column in named.items() if column is not None]
-        return "\n".join([*lines, f"  design: {', '.join(used) or 'independent people of equal weight'}"])
+        lines.append(f"  design: {', '.join(used) or 'independent people of equal weight'}")
+        return "\n".join([*lines, *(f"  {each}" for each in held.notes if each.startswith(WARNING))])
 
     def __rich__(self) -> Text:
         return Text(repr(self))

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from countermax._core.checks import as_array, log_probs_from
 from countermax._core.errors import InputError
-from countermax._core.labels import Labels, listed, told_apart
+from countermax._core.labels import Labels, are_numbers, listed, told_apart
 from countermax._core.quantities import as_amount
 from countermax._core.types import Labelled, Numbers
 from countermax.causation import Causation
@@ -250,6 +250,10 @@ def read_score(labels: Labels, name: str, given: Any, *, ordered: bool) -> Float
     return labels.scores(name, as_array(name, plain_numbers(given), 1))
 
 
+_EMPTY = "empty these cells and say `missing`"
+_IF_MISSING = f"if it means that nothing is known, {_EMPTY}"
+
+
 def with_best(labels: Labels, score: Floats | None, best: Hashable | None, *, ordered: bool) -> Floats | None:
     """The score, with which `best` must agree; without one the ranks of an order that somebody gave, up to `best`."""
     if best is None:
@@ -264,11 +268,17 @@ def with_best(labels: Labels, score: Floats | None, best: Hashable | None, *, or
             )
         return score
     if not ordered:
-        raise InputError("`best` is an end of an order: give the outcomes in order with `labels`, or give a `score`")
+        odd = [each for each in labels.values if not are_numbers([each])]
+        why = "; give the outcomes in order with `labels`, or give a `score`"
+        if 2 * len(odd) < len(labels):
+            why = f", and {listed(odd)} is no number: {_IF_MISSING}; else{why[1:]}"
+        raise InputError(f"`best` is an end of an order{why}")
     if place not in (0, len(labels) - 1):
+        beyond = {1: f"if {labels.names[0]}", len(labels) - 2: f"if {labels.names[-1]}"}.get(place)
+        hint = f"; {beyond} means that nothing is known, {_EMPTY}" if beyond and are_numbers(labels.values) else ""
         raise InputError(
-            f"`best` must be the first or the last of {listed(labels.values)}, got {listed([best])}; give a `score` "
-            "for any other order"
+            f"`best` must be the first or the last of {listed(labels.values)}, got {listed([best])}{hint}; give a "
+            "`score` for any other order"
         )
     ranks = np.arange(len(labels), dtype=np.float64)
     return ranks if place else ranks[::-1].copy()

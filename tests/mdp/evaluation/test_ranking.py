@@ -48,7 +48,7 @@ def test_a_ranking_shows_itself_in_every_form():
     assert (plain["horizon"], plain["discount"]) == (LOG.longest, MDP.discount)
     for word in ("maximal", "any coupling", "horizon 3, discount 0.9", "The model is taken as given"):
         assert word in str(found)
-    names = [label.get_text() for label in found.plot(4).axes[0].get_yticklabels()]
+    names = [label.get_text() for label in found.plot(most=4).axes[0].get_yticklabels()]
     assert names == [str(each) for each in plain["episodes"][:4]]
 
 
@@ -65,7 +65,7 @@ def test_couplings_called_like_bounds_are_told_apart_from_them():
         assert frame[frame["coupling"] == name]["value"].tolist() == found.effects[name][found.order].tolist()
     for most in (0, -3):
         with pytest.raises(InputError, match=f"`most` must be at least 1, got {most}"):
-            found.plot(most)
+            found.plot(most=most)
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ def test_decisions_show_themselves_in_every_form():
     assert plain["decisions"][0]["effect_bounds"] == found[0].effect_bounds._asdict()
     for word in ("By inverse CDF", "any coupling", "The model is taken as given", "effect of action 1 at step"):
         assert word in str(found)
-    names = [label.get_text() for label in found.plot(2).axes[0].get_yticklabels()]
+    names = [label.get_text() for label in found.plot(most=2).axes[0].get_yticklabels()]
     assert names == [f"{each.step}: action {each.other_action}" for each in found.decisions[:2]]
 
 

@@ -154,7 +154,7 @@ class NodeAnswer(AbstractResult):
             notes.append(f"{what}: the parents would have been as they were, so the outcome is the one seen.")
         return tuple(notes)
 
-    def summary(self) -> str:
+    def _summary(self) -> str:
         places = self._places()
         kept = float(self.probabilities.to_numpy()[np.arange(len(places)), places].sum())
         many = f"{len(self.seen) - kept:,.1f} of {len(self.seen):,} rows would have had another class of {self.node}"
@@ -167,7 +167,7 @@ class NodeAnswer(AbstractResult):
             text += f" The choice of coupling {where}."
         return text
 
-    def plot(self) -> "plotting.Figure":
+    def _plot(self) -> "plotting.Figure":
         return plotting.draw_nodes([self.panel()], " ".join([*self.notes_on_couplings, _GIVEN]))
 
     def columns(self) -> Any:
@@ -277,10 +277,10 @@ class NodeAnswers(AbstractResult, Mapping[Hashable, NodeAnswer]):
     def notes(self) -> tuple[str, ...]:
         return (*(f"{node}: {note}" for node, answer in self.items() for note in answer.notes), *self._gaps())
 
-    def summary(self) -> str:
-        return " ".join(answer.summary() for answer in self.values())
+    def _summary(self) -> str:
+        return " ".join(answer._summary() for answer in self.values())
 
-    def plot(self) -> "plotting.Figure":
+    def _plot(self) -> "plotting.Figure":
         told = dict.fromkeys(each for answer in self.values() for each in answer.notes_on_couplings)
         words = " ".join([*told, *self._gaps(), _GIVEN])
         return plotting.draw_nodes([answer.panel() for answer in self.values()], words)
