@@ -99,3 +99,15 @@ def test_every_command_that_writes_can_be_told_to_overwrite():
     for name, command in get_command(app).commands.items():
         options = {option for each in command.params for option in each.opts}
         assert not options & writing or "--overwrite" in options, name
+
+
+def test_a_dial_has_a_picture_of_its_own_and_what_cannot_be_explored_is_refused_before_the_work(folder):
+    told = run(*COMPARE, "--sharing", "--plot", "dial.png")
+    assert told.exit_code == 0, told.output
+    assert "written: dial-sharing.png" in told.stdout
+    assert (folder / "dial-sharing.png").read_bytes().startswith(b"\x89PNG")
+    refused = run(*COMPARE, "--strata", "outcome", "--explore", "new.html", "--plot", "new.png")
+    assert refused.exit_code == 2
+    assert "the explorer knows no weights, clusters, strata" in refused.stderr
+    assert not (folder / "new.png").exists()
+    assert "must end in .html" in run(*COMPARE, "--page", "new.png").stderr

@@ -1,15 +1,19 @@
 """What every result can do, and plain values."""
 
 import importlib
+import io
 import json
 import pkgutil
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import countermax
-from countermax import Trial
+from countermax import Trial, Worlds
+from countermax._core.console import as_text
 from countermax._core.errors import InputError
 from countermax._core.results import AbstractResult, Row, plain, tables_of
 from countermax.bounds import Bounds
@@ -99,7 +103,7 @@ def test_long_tables_say_how_much_is_left_out_and_ranges_that_are_points_are_poi
 
 def test_warnings_come_before_the_answer_in_every_form(answer):
     warned = replace(answer, notes=("WARNING: nobody did this.", *answer.notes))
-    for text in (" ".join(str(warned).split()), warned._repr_html_()):
+    for text in (" ".join(str(warned).split()), warned._repr_html_(), warned.summary()):
         assert text.count("WARNING: nobody did this.") == 1
         assert text.index("WARNING: nobody did this.") < text.index("The data alone")
 
@@ -113,3 +117,54 @@ def test_rows_of_arrays_are_those_of_one_cell():
     found = Row.of("P(ill)", "everybody", "any coupling", None, bounds, whole, (0, 1))
     assert found == Row("P(ill)", "everybody", "any coupling", None, 0.0, 1.0, -1.0, 2.0)
     assert Row.of("effect", "everybody", "", 2, None, Interval(1, 3, 0.9))[3:] == (2.0, None, None, 1.0, 3.0)
+
+
+def test_files_are_written_by_every_answer_and_of_no_other_kind_than_their_names_say(answer, tmp_path):
+    for write, name, begins in (
+        (answer.to_csv, "rows.csv", b"quantity,about"),
+        (answer.to_latex, "tables.tex", b"\\begin{tabular}"),
+        (answer.plot, "picture.png", b"\x89PNG"),
+        (answer.write_page, "page.html", b"<!doctype html>"),
+    ):
+        write(tmp_path / name)
+        assert (tmp_path / name).read_bytes().startswith(begins)
+        with pytest.raises(InputError, match="end"):
+            write(tmp_path / "answer.xlsx")
+    assert (tmp_path / "rows.csv").read_text() == answer.to_csv()
+    assert {each.name for each in tmp_path.iterdir()} == {"rows.csv", "tables.tex", "picture.png", "page.html"}
+
+
+def test_what_is_asked_along_a_dial_is_drawn_in_files_and_on_the_page(answer, tmp_path):
+    beside = Worlds([0.2, 0.5, 0.3], [0.4, 0.4, 0.2]).compare(0, sharing=True, nests={"a": [0, 1]})
+    beside.plot(tmp_path / "p.svg")
+    assert {each.name for each in tmp_path.iterdir()} == {"p.svg", "p-sharing.svg", "p-nests.svg"}
+    assert [each.write_page(tmp_path / "p.html").read_text().count("<img") for each in (answer, beside)] == [1, 3]
+
+
+def test_a_table_that_is_wider_than_the_console_continues_below():
+    rows = [Row("effect", "everybody", f"coupling {place}", place / 10) for place in range(6)]
+    (table,) = tables_of([*rows, Row("harm", "everybody", "coupling 0", 0.25)])
+    wide = as_text(table)
+    assert len(wide.splitlines()) == 5
+    buffer = io.StringIO()
+    Console(file=buffer, width=40).print(table)
+    narrow = buffer.getvalue()
+    assert max(map(len, narrow.splitlines())) <= 40
+    assert "…" not in narrow
+    assert narrow.count("effect") > 1
+    assert sorted(re.findall(r"coupling \d", narrow)) == sorted(re.findall(r"coupling \d", wide))
+
+
+def test_couplings_that_say_the_same_share_a_column_and_ranges_keep_theirs():
+    rows = [Row("effect", "everybody", name, 0.5) for name in ("one", "two")]
+    rows += [Row("effect", "everybody", name, None, 0.5, 0.5) for name in ("stable", "any")]
+    (table,) = tables_of(rows)
+    assert table.columns == ["quantity", "one,\ntwo", "stable", "any"]
+    assert table.lines == [["effect", "0.500", "0.500", "0.500"]]
+
+
+def test_a_row_that_is_not_there_is_answered_by_what_there_is(answer):
+    with pytest.raises(InputError, match=r"0 match 'Better'; quantity: better, .*; coupling: Gumbel-max, .*; about: "):
+        answer.row("Better")
+    with pytest.raises(InputError, match=r"0 match 'better', 'gumbel'; quantity: better; coupling: Gumbel-max, "):
+        answer.row("better", "gumbel")

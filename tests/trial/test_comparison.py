@@ -249,8 +249,9 @@ def test_pictures_are_repeatable(comparison, suffix):
             r"`couplings\['mine'\]` must be a coupling with an exact law.*make an instance",
         ),
         ({"couplings": {"mine": 3}}, r"`couplings\['mine'\]` must be a coupling with an exact law, got 3"),
-        ({"tolerance": -1.0}, "`tolerance` must not be negative"),
-        ({"tolerance": float("nan")}, "`tolerance` must not be negative"),
+        ({"tolerance": 5}, "`tolerance` .* must lie between 0 and 1"),
+        ({"tolerance": -1.0}, "`tolerance` .* must lie between 0 and 1"),
+        ({"tolerance": float("nan")}, "`tolerance` .* must lie between 0 and 1"),
     ],
 )
 def test_bad_input_is_named(change, message, as_users_call):

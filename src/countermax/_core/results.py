@@ -322,7 +322,7 @@ _SPECIAL = str.maketrans(
 
 def _latex(table: Table) -> str:
     lines = [" & ".join(cell.replace("\n", " ").translate(_SPECIAL) for cell in line) for line in table.lines]
-    heads = " & ".join(each.translate(_SPECIAL) for each in table.columns)
+    heads = " & ".join(each.replace("\n", " ").translate(_SPECIAL) for each in table.columns)
     columns = "l" * table.left + "r" * (len(table.columns) - table.left)
     body = " \\\\\n".join([f"{heads} \\\\ \\hline\n{lines[0]}" if lines else heads, *lines[1:]])
     return f"\\begin{{tabular}}{{{columns}}}\n{body} \\\\\n\\end{{tabular}}"
@@ -350,7 +350,7 @@ def tables_of(rows: Sequence[Row], most: int = MOST_LINES) -> list[Table]:
         if len(body) > most:
             left = len(body) - most
             body = [*body[:most], [f"... {left} more: see to_frame()", *[""] * (len(body[0]) - 1)]]
-        heads = [*(["about"] if several else []), "quantity", *(", ".join(each) or "value" for each in some)]
+        heads = [*(["about"] if several else []), "quantity", *(",\n".join(each) or "value" for each in some)]
         found.append(Table(heads, body, 2 if several else 1))
     return found
 
