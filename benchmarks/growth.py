@@ -1,7 +1,8 @@
 """Parquet to Parquet beside polars, which copies what was written: more rows, more files, more outcomes.
 
-python -m benchmarks growth                          # up to 4 million rows and 1,000 files
-COUNTERMAX_GROWTH=long python -m benchmarks growth   # 100 million rows, 10,000 files, and Ray: 40 GB of disk
+python -m benchmarks growth                               # up to 4 million rows and 1,000 files
+COUNTERMAX_GROWTH=10000000 python -m benchmarks growth    # 10 million rows, and 10,000 files: 8 GB of disk
+COUNTERMAX_GROWTH=100000000 python -m benchmarks growth   # 100 million, and Ray: 80 GB
 """
 
 import os
@@ -23,10 +24,11 @@ from benchmarks.tables import MILLION, WORLDS, table
 from countermax import Rows, _kernel
 from countermax.couplings import GumbelMax
 
-LONG = os.environ.get("COUNTERMAX_GROWTH") == "long"
-LENGTHS = (MILLION, 10 * MILLION, 100 * MILLION) if LONG else (MILLION, 4 * MILLION)
-FILES = (1, 100, 1000, 10_000) if LONG else (1, 100, 1000)
-ROUNDS = 1 if LONG else 3  # in turn; the least time counts, and the largest peak
+MOST = int(os.environ.get("COUNTERMAX_GROWTH", 4 * MILLION))  # rows
+LENGTHS = MILLION, MOST
+FILES = (100, 1000, 10_000) if MOST > 4 * MILLION else (100, 1000)
+ON_RAY = MOST > 10 * MILLION
+ROUNDS = 1 if ON_RAY else 3  # in turn; the least time counts, and the largest peak
 ROWS_AT_ONCE = 250_000
 WATCH = """
 import os, subprocess, sys, time
@@ -72,7 +74,7 @@ def _beside(what: str, size: int, count: int, files: int = 1) -> Iterator[Row]:
                 f"{what}: {name}", here / there, "x polars", f"{here:.2f} s against {there:.2f} s, with the start"
             )
         yield Row(f"{what}: peak memory", ours.peak, "MiB", f"polars {floor.peak:.0f}")
-        if LONG and files > 1:
+        if ON_RAY and files > 1:
             ray = _asked(folder / "in", folder / "out", "--engine", "ray")
             yield Row(f"{what}: wall time on Ray, on this machine", ray.wall, "s", f"without it {ours.wall:.1f} s")
 
