@@ -111,7 +111,7 @@ def test_states_that_look_alike_are_named_and_others_are_not():
     frame["next_state"] = frame["next_state"].replace("dead", "Home")
     log = _log(frame, states=("Home", *STATES[1:]))
     assert told_of_labels(log) == (
-        "'Home' (3 cells) and 'home' (4 cells) are two states: labels are compared letter by letter. If they "
+        "WARNING: 'Home' (3 cells) and 'home' (4 cells) are two states: labels are compared letter by letter. If they "
         "mean the same, write them alike.",
     )
 
