@@ -14,9 +14,9 @@ def test_one_function_has_the_same_coefficients_wherever_it_is_found(counts):
     sampling = of_counts([np.array(each, float) for each in counts], "people")
     weights = np.random.default_rng(0).normal(size=(2, len(sampling.laws)))
     weights[1] += (weights[0] - weights[1]) @ sampling.smooth / len(counts)  # as large at the estimate
-    points = _around(sampling, 40, 1.0, np.arange(len(sampling.laws)))
+    points = _around(sampling, [sampling.smooth], 40, 1.0, np.arange(len(sampling.laws)))
     values = (_moved(sampling, points) @ weights.T).max(axis=2, keepdims=True)
-    pieces = _distinct(_tangents(sampling, values, points)[:, :, 0], 1.0)
+    pieces, _ = _distinct(_tangents(sampling, values, points)[:, :, 0], 1.0)
     assert len(pieces) == 2
     np.testing.assert_allclose(np.sort(pieces @ points.T, axis=0), np.sort(weights @ points.T, axis=0), atol=1e-8)
 

@@ -267,7 +267,7 @@ def _intervals(asked: _Asked, known: Known) -> Intervals:
                 kinds.append((shape if shaped else MIXED, whom[question.name], *ends))
         return np.stack(values, axis=1), Answers(*map(np.array, zip(*kinds, strict=True)))
 
-    columns_of_points = _columns(asked, known, sampling.laws, sampling.cells)
+    columns_of_points = _columns(asked, known, sampling.laws, sampling.cells, sampling.sizes)
     lower, upper = limits_of(sampling, ask, np.stack(denominators), level, columns=columns_of_points)
     places = {column: place for place, column in enumerate(columns)}
     ends = {each.name: (each.worth.min(), each.worth.max()) for each in questions}
@@ -281,18 +281,15 @@ def _intervals(asked: _Asked, known: Known) -> Intervals:
     return found
 
 
-def _columns(asked: _Asked, known: Known, laws: Floats, cells: Sequence[int]) -> NDArray[np.int64]:
-    """The place of each cell by what is asked of its outcome: scores, questions, and how frequent it is."""
+def _columns(
+    asked: _Asked, known: Known, laws: Floats, cells: Sequence[int], sizes: Floats | None = None
+) -> NDArray[np.int64]:
+    """The place of each cell by how frequent its outcome is, and what is asked of it."""
     sources = [each for each in (known.evidence.trial, known.evidence.choices) if each is not None]
-    size = sources[0].control.shape[-1]
     features = [*(known.scores or ())]
     for each in asked.questions:
         features += [each.among_control, each.among_treated, each.worth.sum(axis=0), each.worth.sum(axis=1)]
-    whole, start = [], 0
-    for number in cells:
-        whole += [laws[at : at + size] for at in range(start, start + number - size + 1, size)]
-        start += number
-    return ranked_columns(cells, size, *features, *whole)
+    return ranked_columns(laws, cells, sources[0].control.shape[-1], features, sizes)
 
 
 def _halved(asked: _Asked, crossing: Crossing, crossed: Crossed) -> Intervals:

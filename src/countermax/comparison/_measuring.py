@@ -176,7 +176,8 @@ def intervals_of(
         return np.concatenate([leaf.reshape(len(laws), -1) for _, leaf in paths], axis=1), _questions(paths, scores)
 
     denominators = np.stack([np.full(cells, 0.5), np.arange(cells) == seen])
-    columns = ranked_columns(sampling.cells, size, *(scores or ()), *sampling.split(), 1.0 * (np.arange(size) == seen))
+    features = [*(scores or ()), 1.0 * (np.arange(size) == seen)]
+    columns = ranked_columns(sampling.laws, sampling.cells, size, features, sampling.sizes)
     work = max(1.0, num_couplings * size**2 / _FEW_NUMBERS)
     limits = limits_of(sampling, ask, denominators, level, work, columns)
     splits = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]

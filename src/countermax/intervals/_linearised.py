@@ -32,6 +32,7 @@ _NOISE = 1e-6  # coefficients that differ by less are the same
 _ALIKE = 1e-4  # values that differ by less of their range are the same
 _WORST = 8  # pieces whose limits are computed exactly, of those that reach farthest
 _BISECTIONS = 40
+_MOST_DOUBLINGS = 900  # of numbers of pieces, so that none overflows
 _MOST_STEPS, _PRECISION = 60, 1e-10  # of a search for zeros
 
 
@@ -81,7 +82,7 @@ def limits_of(
             the number of samples.
         level: Confidence.
         work: Cost of an answer: fewer points are looked at where it is more than 1.
-        columns: Place of each cell in an order that does not depend on how outcomes are listed (`ranked_columns`).
+        columns: Place of each cell in an order that depends on nothing but the data (`ranked_columns`).
     """
     from scipy.special import stdtrit
 
@@ -92,8 +93,9 @@ def limits_of(
     few = _MOST_LAWS / work / (cells + 1) - 1
     number, spread = int(np.clip(few, 0, _POINTS)), max(1.0, reach / 1.96)
     columns = np.arange(cells) if columns is None else columns
-    far = _around(sampling, int(np.clip(few - number, 0, _FAR_POINTS)), _FARTHER * spread, columns)
-    points = np.concatenate([sampling.smooth[None], _around(sampling, number, spread, columns), far])
+    far = _around(sampling, [sampling.smooth], int(np.clip(few - number, 0, _FAR_POINTS)), _FARTHER * spread, columns)
+    near = _around(sampling, _centres(sampling, reach), number, spread, columns)
+    points = np.concatenate([sampling.smooth[None], near, far])
     moved, spreads = _moved(sampling, points), _spreads(sampling, denominators)
     answers, questions = ask(
         np.concatenate([sampling.laws[None], moved.reshape(-1, cells), spreads.reshape(-1, cells)])
@@ -112,11 +114,11 @@ def limits_of(
         known = np.isfinite(forms[:, :, place]).all(axis=1)
         if not known.any():
             continue
-        near = known & (np.arange(len(points)) <= number)
+        close = known & (np.arange(len(points)) <= number)
         for side in (0, 1):
             joint[side, place] = together = bool(questions.shape[place] == (CONVEX, CONCAVE)[side])
-            pieces = _distinct(forms[known if together else near, :, place], float(scales[place]))
-            parts.append(_farthest(sampling, int(questions.shape[place]), pieces, asked[place], side, tail, place))
+            found_at = _distinct(forms[known if together else close, :, place], float(scales[place]))
+            parts.append(_farthest(sampling, int(questions.shape[place]), *found_at, asked[place], side, tail, place))
     for side, limits in enumerate((lower, upper)):
         chosen = [each for each in parts[side::2] if len(each.value)]
         if not chosen:
@@ -137,33 +139,69 @@ def limits_of(
     return np.clip(lower, questions.least, questions.largest), np.clip(upper, questions.least, questions.largest)
 
 
-def _around(sampling: Sampling, number: int, spread: float, columns: NDArray[np.int64]) -> Floats:
-    """Laws around the estimate, as far from it as estimates are from truths: fixed normal numbers on a log scale."""
-    laws = sampling.smooth
-    normal = evenly_spread(number, len(laws))[:, columns]
+def _around(
+    sampling: Sampling, centres: Sequence[Floats], number: int, spread: float, columns: NDArray[np.int64]
+) -> Floats:
+    """Laws around centres in turn, as far from them as estimates are from truths: fixed normal numbers, on logs."""
+    laws = np.stack(centres)[np.arange(number) % len(centres)]
+    normal = evenly_spread(number, len(columns))[:, columns]
     moves = normal * spread / np.sqrt(sampling.sizes[sampling.sample_of] * laws)
     return np.concatenate(
         [each / each.sum(axis=1, keepdims=True) for each in sampling.split(laws * np.exp(moves))], axis=1
     )
 
 
-def ranked_columns(cells: Sequence[int], size: int, *features: Floats) -> NDArray[np.int64]:
-    """[cells]: the place of each cell if outcomes were listed by their features, the first of which counts most.
+def _centres(sampling: Sampling, reach: float) -> list[Floats]:
+    """The estimate; and the laws without an effect, a kink of most answers, where Pearson's test is far from rejecting.
 
-    Points that go by these places move with the outcomes, so that no limit depends on how outcomes are listed.
+    With many outcomes the estimate is far from this kink, and always in a direction in which it looks like an effect.
+    """
+    laws = sampling.split(sampling.smooth)
+    if len(laws) != 2 or len(laws[0]) != len(laws[1]) or len(laws[0]) < 2:
+        return [sampling.smooth]
+    pooled = np.average(laws, axis=0, weights=sampling.sizes)
+    apart = float(((laws[0] - laws[1]) ** 2 / pooled).sum() / (1 / sampling.sizes).sum())
+    bend = 2 / (9 * (len(pooled) - 1))
+    if np.cbrt(apart / (len(pooled) - 1)) > 1 - bend + max(_FARTHER, reach) * np.sqrt(bend):  # Wilson and Hilferty's
+        return [sampling.smooth]
+    return [sampling.smooth, np.tile(pooled, 2)]
+
+
+def ranked_columns(
+    laws: Floats, cells: Sequence[int], size: int, features: Sequence[Floats], sizes: Floats | None = None
+) -> NDArray[np.int64]:
+    """[cells]: the place of each cell if outcomes were listed by how frequent they are, then by their features.
+
+    Points that go by these places move with outcomes and samples, so that no limit depends on how outcomes are listed,
+    on which of two samples comes first, or on which end of a score is the best.
 
     Args:
+        laws: Probabilities of each sample.
         cells: Number of cells of each sample: some times `size`, and what is not an outcome.
         size: Number of outcomes.
         features: Numbers that tell outcomes apart, [outcomes]; of fewer, the last outcomes come last.
+        sizes: Size of each sample; without, samples keep their order.
     """
-    keys = [np.append(each, np.full(size - len(each), np.inf)) for each in features]
+    starts = np.cumsum([0, *cells[:-1]])
+    places = [
+        at for start, end in zip(starts, starts + cells, strict=True) for at in range(start, end - size + 1, size)
+    ]
+    known = [np.round(laws[at : at + size], 12) for at in places]
+    own = places
+    if sizes is not None and tuple(cells) == (size, size):
+        first, second = ((round(float(each), 6), sorted(law)) for each, law in zip(sizes, known, strict=True))
+        if second < first:
+            known, own = known[::-1], places[::-1]
+    frequency = np.round(np.sum(known, axis=0), 12)
+    keys = [frequency, *known]
+    for each in features:
+        turned = each - (each.min() + each.max()) / 2
+        turned = turned if round(float(turned @ frequency[: len(each)]), 9) >= 0 else -turned
+        keys.append(np.append(turned, np.full(size - len(each), np.inf)))
     ranks = np.argsort(np.lexsort(keys[::-1]))
-    found, start = np.arange(sum(cells)), 0
-    for number in cells:
-        for place in range(start, start + number - size + 1, size):
-            found[place : place + size] = place + ranks
-        start += number
+    found = np.arange(sum(cells))
+    for place, at in zip(places, own, strict=True):
+        found[at : at + size] = place + ranks
     return found
 
 
@@ -242,14 +280,23 @@ def _twins(questions: Answers, values: Floats, scales: Floats) -> NDArray[np.int
     return twins
 
 
-def _distinct(pieces: Floats, scale: float) -> Floats:
-    """[pieces, cells] without those that are there twice, and without the rounding errors of what is zero."""
+def _distinct(pieces: Floats, scale: float) -> tuple[Floats, NDArray[np.int64]]:
+    """[pieces, cells] without the rounding errors of what is zero, each once; and how often each is there."""
     pieces = np.where(np.abs(pieces) < _ROUNDING * scale, 0.0, pieces)
-    return np.asarray(pieces[np.unique(np.round(pieces / scale, 5) + 0.0, axis=0, return_index=True)[1]])
+    rounded = np.round(pieces / scale, 5) + 0.0
+    _, first, often = np.unique(rounded, axis=0, return_index=True, return_counts=True)
+    return pieces[first], often
 
 
 def _farthest(
-    sampling: Sampling, shape: int, pieces: Floats, asked: Floats, side: int, tail: float, place: int
+    sampling: Sampling,
+    shape: int,
+    pieces: Floats,
+    often: NDArray[np.int64],
+    asked: Floats,
+    side: int,
+    tail: float,
+    place: int,
 ) -> _Forms:
     """The forms that decide a limit: pieces whose own limits (Wald) are farthest out, or innermost if all must hold."""
     from scipy.special import ndtr, stdtrit
@@ -276,7 +323,7 @@ def _farthest(
         some = np.flatnonzero(near & varies)
         correlation = (spread[some] @ slopes[some].T) / np.outer(errors[some], errors[some])
         if len(some) > 1:  # farther out a proportion's tail is longer than the normal one, in small samples
-            common = joint_reach(correlation, tail)
+            common = joint_reach(correlation, tail * len(some) / _number_of_pieces(correlation, often[some]))
             longer = float(-stdtrit(few, float(ndtr(-common))))
             reaches[some] = np.maximum(reach, np.where(exact[some], common, longer))
         reaches[~varies] = 0.0
@@ -302,6 +349,25 @@ def _bonferroni(reach: float, tail: float, number: int) -> float:
     from scipy.special import ndtri
 
     return max(reach, float(-ndtri(tail / max(number, 1))))
+
+
+def _number_of_pieces(correlation: Floats, often: NDArray[np.int64]) -> float:
+    """How many pieces there are, found or not: Chao's (1984) estimate, from how often each was found.
+
+    Where that says that most were not found, there is one for each set of outcomes, as in a sum of minima.
+    """
+    once, twice = (float((often == times).sum()) for times in (1, 2))
+    found = len(often)
+    unseen = once * (once - 1) / (2 * (twice + 1))
+    if unseen <= found:
+        return found + unseen
+    rank, left, roots = 0, np.ones(found), np.zeros((found, found))
+    while rank < found and left.max() > _ALIKE:  # Cholesky's factor, with pivots
+        place = int(left.argmax())
+        roots[:, rank] = (correlation[:, place] - roots @ roots[place]) / np.sqrt(left[place])
+        left = left - roots[:, rank] ** 2
+        rank += 1
+    return max(found + unseen, 2.0 ** min(rank + 1, _MOST_DOUBLINGS))
 
 
 def joint_reach(correlation: Floats, tail: float) -> float:
