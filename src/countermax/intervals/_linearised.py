@@ -25,6 +25,7 @@ CONVEX, CONCAVE, MIXED = 1, -1, 0
 
 _POINTS = 64  # around the estimate
 _FAR_POINTS, _FARTHER = 32, 3.0  # for pieces that must hold at once: more of them, and how much farther away
+_MANY = 7  # outcomes, from which on points lie around no effect too
 _MOST_LAWS = 2**14  # at which the questions are asked; fewer points where there are many cells
 _STEP = 1e-6  # of numerical derivatives, along the simplex
 _ROUNDING = 1e-8  # more than the rounding errors of numerical derivatives
@@ -152,17 +153,18 @@ def _around(
 
 
 def _centres(sampling: Sampling, reach: float) -> list[Floats]:
-    """The estimate; and the laws without an effect, a kink of most answers, where Pearson's test is far from rejecting.
+    """The estimate; and with many outcomes the laws without an effect too, unless Pearson's test clearly rejects them.
 
-    With many outcomes the estimate is far from this kink, and always in a direction in which it looks like an effect.
+    No effect is a kink of most answers. The more outcomes, the farther from it the estimate is, and always in a
+    direction that looks like an effect, so that points around the estimate do not show its other pieces.
     """
     laws = sampling.split(sampling.smooth)
-    if len(laws) != 2 or len(laws[0]) != len(laws[1]) or len(laws[0]) < 2:
+    if len(laws) != 2 or len(laws[0]) != len(laws[1]) or len(laws[0]) < _MANY:
         return [sampling.smooth]
     pooled = np.average(laws, axis=0, weights=sampling.sizes)
-    apart = float(((laws[0] - laws[1]) ** 2 / pooled).sum() / (1 / sampling.sizes).sum())
-    bend = 2 / (9 * (len(pooled) - 1))
-    if np.cbrt(apart / (len(pooled) - 1)) > 1 - bend + max(_FARTHER, reach) * np.sqrt(bend):  # Wilson and Hilferty's
+    freedom, apart = len(pooled) - 1, float(((laws[0] - laws[1]) ** 2 / pooled).sum() / (1 / sampling.sizes).sum())
+    bend = 2 / (9 * freedom)
+    if np.cbrt(apart / freedom) > 1 - bend + max(_FARTHER, reach) * np.sqrt(bend):  # Wilson and Hilferty's quantile
         return [sampling.smooth]
     return [sampling.smooth, np.tile(pooled, 2)]
 
