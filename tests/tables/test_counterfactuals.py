@@ -478,7 +478,7 @@ def test_values_of_several_types_in_one_column_stay_what_they_are():
     assert given["counterfactual_problem"].notna().tolist() == [False, True, False] * 2
     cells = transitions(frame, outcome="y", factual=p, counterfactual=p, labels=[1, True, "one"], errors="missing",
                         num_resamples=0).to_frame()  # fmt: skip
-    assert set(cells["about"]) == {"seen 1", "seen True", "seen one"}
+    assert set(cells["about"]) == {"seen 1", "seen True", "seen one", "everybody"}
     for library in (pl.DataFrame, pa.table):
         for mixed in ([1, "a", 2], [1, True, 2]):
             with pytest.raises(InputError, match="`outcome` must hold values of one type"):

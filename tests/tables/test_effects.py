@@ -194,7 +194,7 @@ def test_effects_need_rows_and_sensible_settings():
     frame, p, q, _ = customers(3)
     with pytest.raises(InputError, match="need learn=True"):
         effects(frame, **ask(p, q), score=SCORE, training=Training(steps=3))
-    with pytest.raises(InputError, match="at least one row"):
+    with pytest.raises(InputError, match="none has an answer"):
         effects(frame, **ask(np.zeros((3, 3)), q), score=SCORE, errors="missing")
     with pytest.raises(InputError, match="same names"):
         effects(frame, **ask(p, q), score={"a": SCORE}, counterfactual_score={"b": SCORE})

@@ -177,7 +177,8 @@ def test_a_table_without_rows_has_its_columns(tmp_path):
     source = store(patients(0), tmp_path / "in.csv")
     assert counterfactuals_file(source, tmp_path / "out.csv", **ASK).num_rows == 0
     assert "counterfactual_most_likely" in (tmp_path / "out.csv").read_text()
-    assert transitions(source, **ASK, num_resamples=5).num_rows == 0
+    with pytest.raises(InputError, match="in.csv there are none"):
+        transitions(source, **ASK, num_resamples=5)
 
 
 BAD = {

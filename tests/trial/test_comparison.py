@@ -2,8 +2,10 @@
 
 import io
 import json
+from typing import final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -12,6 +14,7 @@ from scipy.optimize import linprog
 
 from countermax import GumbelMax, InputError, InverseCDF, Trial, Worlds
 from countermax import _plotting as plotting
+from countermax.couplings import AbstractMatrixCoupling
 from countermax.couplings._named import named_couplings
 
 P, Q, LABELS, SCORE = [0.3, 0.4, 0.3], [0.1, 0.3, 0.6], ["dead", "ill", "well"], [0.0, 1.0, 2.0]
@@ -235,7 +238,6 @@ def test_pictures_are_repeatable(comparison, suffix):
         ({"score": [1, 2]}, "one number for each of 3 labels"),
         ({"score": [1, 2, float("inf")]}, "`score` must hold finite numbers"),
         ({"counterfactual_score": [1, 2, 3]}, "needs a `score`"),
-        ({"couplings": {}}, "at least one coupling"),
         ({"p": [0, 0, 0], "normalise": True}, "positive, finite sum"),
         ({"p": [0.0, np.inf, 0.0], "logits": True}, "logits below"),
         ({"p": [1e308, 1e308, 0.0], "normalise": True}, "positive, finite sum, got inf"),
@@ -406,3 +408,62 @@ def test_names_of_thousands_of_letters_break_neither_print_nor_picture_nor_page(
     shown = [line[0] for line in trial.compare(names[0]).tables()[0].lines if line[0].startswith("P(")]
     assert len(shown) == 3  # those that begin alike have lines of their own
     assert {f"P({each})" for each in names} <= {each.quantity for each in trial.compare(names[0]).rows}  # as they are
+
+
+def test_of_many_outcomes_the_row_is_found_without_matrices(monkeypatch):
+    monkeypatch.setattr("countermax.comparison._measuring.MOST_JOINT", 20)
+    monkeypatch.setattr("countermax.comparison._asking.MOST_JOINT", 20)
+    rng = np.random.default_rng(0)
+    p, q = rng.dirichlet(np.ones(37), 2)
+    found = Worlds(p, q, score=np.arange(37.0), labels=range(37)).compare(5, couplings="all")
+    assert not found.joints
+    with jax.enable_x64(True):
+        laws = {
+            name: np.asarray(each.joint(np.log(p), np.log(q)))
+            for name, each in named_couplings(score=np.arange(37.0), counterfactual_score=np.arange(37.0)).items()
+        }
+    assert set(found.couplings) == set(laws)
+    for name, law in laws.items():
+        np.testing.assert_allclose(found.probabilities[name], law[5] / law[5].sum(), atol=1e-12)
+        np.testing.assert_allclose(found.row("better", name).value, law[5, 6:].sum() / law[5].sum(), atol=1e-12)
+    everybody = {each.quantity for each in found.rows if each.about == "everybody"}
+    assert everybody == {"agreement", "effect variance"}
+    assert "37 by 37 outcomes are left out" in str(found)
+    shown = found.tables()[0].lines
+    told = [line[0] for line in shown if line[0].startswith("P(")]
+    assert told[0] == "P(5)"
+    chances = np.max([*found.probabilities.values()], axis=0)
+    assert {f"P({place})" for place in np.argsort(-chances)[:11]} <= set(told)
+    assert shown[-1][0] == "... 25 more: see to_frame()"
+    with pytest.raises(InputError, match="there are none of 37 outcomes"):
+        found.plot_couplings()
+
+
+def test_bounds_may_be_asked_alone():
+    found = Worlds(P, Q).compare(0, couplings=[])
+    assert not found.couplings
+    assert {each.coupling for each in found.rows} == {"any coupling", "stable couplings"}
+    assert "whatever the coupling" in str(found)
+
+
+@final
+class Wrong(AbstractMatrixCoupling):
+    """A law that has nothing to do with the other world."""
+
+    @property
+    def num_outcomes(self):
+        return None
+
+    def _joint(self, log_p, log_q):
+        return jnp.outer(jnp.exp(log_p), jnp.exp(log_p))
+
+    def _counterfactual_probs(self, log_p, log_q, x):
+        return jnp.exp(log_p)
+
+
+@pytest.mark.parametrize("most", [2048, 1])
+def test_a_coupling_of_other_worlds_is_refused(most, monkeypatch):
+    monkeypatch.setattr("countermax.comparison._measuring.MOST_JOINT", most)
+    p, q = [0.9, 0.05, 0.05], [0.1, 0.1, 0.8]
+    with pytest.raises(InputError, match="'mine' must couple the two worlds, but its laws are off by 0.[78]"):
+        Worlds(p, q).compare(0, couplings={"mine": Wrong()})

@@ -346,13 +346,20 @@ def tables_of(rows: Sequence[Row], most: int = MOST_LINES) -> list[Table]:
         body = [
             [*([about] if several else []), quantity, *(said.get(each[0], "") for each in some)]
             for (about, quantity), said in lines.items()
+            if start == 0 or any(each[0] in said for each in some)
         ]
-        if len(body) > most:
-            left = len(body) - most
-            body = [*body[:most], [f"... {left} more: see to_frame()", *[""] * (len(body[0]) - 1)]]
         heads = [*(["about"] if several else []), "quantity", *(",\n".join(each) or "value" for each in some)]
-        found.append(Table(heads, body, 2 if several else 1))
+        found.append(shortened_table(Table(heads, body, 2 if several else 1), most))
     return found
+
+
+def shortened_table(table: Table, most: int = MOST_LINES) -> Table:
+    """Its first lines, and how many more there are."""
+    left = len(table.lines) - most
+    if left <= 0:
+        return table
+    more = [f"... {left} more: see to_frame()", *[""] * (len(table.columns) - 1)]
+    return table._replace(lines=[*table.lines[:most], more])
 
 
 def column_names(prefix: str, names: Iterable[str], taken: Iterable[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Probabilities of causation: the result."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
@@ -86,6 +86,8 @@ class Causation(AbstractResult):
     """What was known; None for averages over rows."""
     individual: Any = None
     """A frame with each row's own numbers, where rows were asked about."""
+    groups: Mapping[str, "Causation"] = field(default_factory=dict)
+    """The same of each group that `Rows.by` divides the rows into, without `individual`."""
 
     @property
     def meanings(self) -> dict[str, str]:
@@ -115,7 +117,7 @@ class Causation(AbstractResult):
     @property
     def decision(self) -> TreatmentDecision | None:
         """Whether to treat; None where no `gain` was given."""
-        rows = {each.coupling: each for each in self.rows if each.quantity == GAIN}
+        rows = {each.coupling: each for each in self._own if each.quantity == GAIN}
         whole = rows.get(ANY)
         if whole is None or whole.lower is None or whole.upper is None:
             return None
@@ -143,7 +145,7 @@ class Causation(AbstractResult):
 
     def _summary(self) -> str:
         """What was asked, what data alone say, what a coupling adds, and whether to treat or whether that matters."""
-        whole = {each.quantity: each for each in self.rows if each.coupling == ANY and each.lower is not None}
+        whole = {each.quantity: each for each in self._own if each.coupling == ANY and each.lower is not None}
         told = {name: words for name, words in self._told().items() if name in whole}
         if not told:
             return f"{self.title}\nNobody in these data is asked about, so every number may be anything."
@@ -151,9 +153,9 @@ class Causation(AbstractResult):
         between = f": {self._rarer}. Whatever" if PREVENTION in told else ", whatever"
         said = "; ".join(words.format(_said(whole[name])) for name, words in told.items())
         lines = [self.title, f"The data alone ({whose}){between} the coupling: {said}."]
-        singles = [each.coupling for each in self.rows if each.shown and each.coupling not in FAMILIES]
+        singles = [each.coupling for each in self._own if each.shown and each.coupling not in FAMILIES]
         for coupling in [*singles, MONOTONE][:1]:
-            rows = {each.quantity: each for each in self.rows if each.coupling == coupling and each.shown}
+            rows = {each.quantity: each for each in self._own if each.coupling == coupling and each.shown}
             answers = [f"{_SHORT.get(name, name)} {_said(rows[name])}" for name in told if name in rows]
             if answers:
                 assumed = "monotonicity" if coupling == MONOTONE else coupling
@@ -214,7 +216,10 @@ class Causation(AbstractResult):
             raise InputError(
                 f"`side` must be lower or upper and `couplings` one of {', '.join(FAMILIES)}, got {side}, {couplings}"
             )
-        row, question = self.row(quantity, couplings), next(each for each in self.questions if each.name == quantity)
+        row, question = (
+            self.row(quantity, couplings, ABOUT[self.people]),
+            next(each for each in self.questions if each.name == quantity),
+        )
         if row.lower is None or self.evidence is None or self.evidence.strata is not None or self.evidence.unknown:
             raise InputError(f"no coupling is known for the {side} limit of {quantity} over {couplings}")
         return attained(question, self.evidence, self.people, side, couplings)
@@ -224,12 +229,17 @@ class Causation(AbstractResult):
         control, treated = fitted(self.arms, _MOST_LETTERS)
         of = f"of {ABOUT[self.people]}: {treated} against {control}"
         axes = f"probability, {of}" if self.decision is None else f"probability or gain, {of}", ""
-        return plotting.draw_ranges([*reversed(self.rows)], [*self.meanings], self.title, axes, self.level)
+        return plotting.draw_ranges([*reversed(self._own)], [*self.meanings], self.title, axes, self.level)
 
     def _details(self) -> Mapping[str, Any]:
         decision = None if self.decision is None else vars(self.decision)
         own = self._named("labels", "arms", "people", "meanings", "control", "treated", "observational")
         return {**own, "decision": decision, "level": self.level}
+
+    @property
+    def _own(self) -> list[Row]:
+        """The rows that are about all of them."""
+        return [each for each in self.rows if each.about == ABOUT[self.people]]
 
     @cached_property
     def _known(self) -> Evidence | None:

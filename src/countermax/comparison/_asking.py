@@ -13,13 +13,13 @@ import numpy as np
 from countermax._core.checks import as_answer
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, told_apart
-from countermax._core.memory import check_memory
 from countermax._core.results import Row
 from countermax._core.words import confidence, number, span
 from countermax.bounds import Bounds
 from countermax.comparison._measuring import (
     ANY,
     EVERYBODY,
+    MOST_JOINT,
     PERSON,
     STABLE,
     Floats,
@@ -53,6 +53,7 @@ from countermax.intervals._linearised import win_limits
 Couplings = Mapping[str, str | AbstractCoupling] | Sequence[str] | str
 
 _RARE = -200.0  # log-probability of what was seen, below which it may vanish in the products of the joint law
+_ROUNDING = 1e-4  # of the laws of a coupling, which may have been saved, or trained, in single precision
 _MOST_NAMED = 12  # outcomes in a sentence
 _BEFORE = (("better", "better", PERSON), ("worse", "worse", PERSON), ("same", "same", PERSON))
 _AFTER = (
@@ -128,7 +129,8 @@ def compare_worlds(
         worlds = replace(worlds, log_p=log_p, log_q=log_q)
     if occurs:
         for name in distinct:
-            as_answer(f"the coupling {name!r}", (found.by[name], joints[name]))
+            as_answer(f"the coupling {name!r}", (found.by[name], joints.get(name)))
+            _check_laws(name, joints.get(name), found.by[name].probabilities, worlds, place)
         as_answer("the bounds", (found.by[ANY], found.by[STABLE]))
     else:  # nobody had it, which is not to say that nobody can
         found = _nothing_known(found, len(labels), scores, place, Bounds, np.nan)
@@ -141,7 +143,7 @@ def compare_worlds(
     return Comparison(
         known=worlds,
         seen=place,
-        joints={name: joints[first] for name, first in same.items()},
+        joints={name: joints[first] for name, first in same.items() if first in joints},
         rows=rows,
         level=None if intervals is None else level,
         notes=(*notes, *(note for each in curves for note in (each._summary(), *each.notes))),
@@ -160,14 +162,24 @@ def _couplings(given: Couplings | None, worlds: TwoWorlds) -> dict[str, Abstract
                 "`couplings` must be left out with missing='worst': they need every outcome; or say 'drop'"
             )
         return {}
+    if given is not None and not isinstance(given, str) and not len(given):  # bounds alone
+        return {}
     asked = chosen_couplings(given, labels, worlds.scores, worlds.order)
     refuse_families(asked)
-    check_memory(
-        f"the joint laws of {len(asked)} couplings of {len(labels)} by {len(labels)} outcomes",
-        3.0 * len(asked) * len(labels) ** 2 * 8,
-        "ask for `race.agreement`, or for rows with `counterfactual_probs`, which need no matrix",
-    )
     return asked
+
+
+def _check_laws(name: str, joint: Floats | None, row: Floats, worlds: TwoWorlds, seen: int) -> None:
+    """Refuses a coupling whose law is not one of these two worlds; a user's own may be wrong."""
+    p, q = np.exp(worlds.log_p), np.exp(worlds.log_q)
+    laws = [(row.sum(), 1.0)] if joint is None else [(joint.sum(axis=1), p), (joint.sum(axis=0), q)]
+    off = max(float(np.abs(found - law).max()) for found, law in laws)
+    most = float((p[seen] * row - q).max())  # of those who had what was seen, no more than all can have an outcome
+    if max(off, most) > _ROUNDING:
+        raise InputError(
+            f"the coupling {name!r} must couple the two worlds, but its laws are off by {max(off, most):.2g}: its rows "
+            "and columns must add up to theirs; `countermax.testing.check_coupling` checks all it must satisfy"
+        )
 
 
 def chosen_couplings(
@@ -289,6 +301,11 @@ def _notes(
     worlds: TwoWorlds, asked: Mapping[str, AbstractCoupling], rows: Sequence[Row], level: float | None
 ) -> list[str]:
     notes = family_notes((ANY,) if worlds.unknown else (ANY, STABLE), level)
+    if len(worlds.labels) > MOST_JOINT:
+        notes.append(
+            f"Numbers about everybody that need the joint law of {len(worlds.labels):,} by {len(worlds.labels):,} "
+            "outcomes are left out; `joint` of a coupling has it."
+        )
     if worlds.scores is not None:
         notes.append(sentence(score_words(worlds.labels.names, worlds.scores)))
     notes += order_note(worlds.labels, asked, worlds.order)

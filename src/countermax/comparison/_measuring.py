@@ -34,6 +34,7 @@ PERSON, EVERYBODY = "this person", "everybody"
 """Whom numbers are about."""
 
 _FEW_OUTCOMES = 64  # for which compiling takes far longer than running
+MOST_JOINT = 2048  # outcomes of which joint laws are computed; of more, the row of what was seen is found alone
 _FEW_NUMBERS = 2**13  # in all joint laws of a question; with more of them intervals take fewer points
 _AT_ONCE = 2**21  # numbers of joint laws in memory at one time
 
@@ -250,9 +251,9 @@ def _solve(
     """Every number that has to be computed: a dozen small programs would take far longer.
 
     The inputs have been checked. A check in here would call the host, and what calls the host cannot be kept compiled.
-    An answer is the row of the joint law; only for an outcome so `rare` that products underflow it is asked for by
-    itself. If `unknown`, the last entry of both worlds is for people whose outcome is not known: couplings answer
-    for the others, bounds cover whatever it was.
+    An answer is the row of the joint law; only for an outcome so `rare` that products underflow, or where a matrix
+    would be too large, it is asked for by itself. If `unknown`, the last entry of both worlds is for people whose
+    outcome is not known: couplings answer for the others, bounds cover whatever it was.
     """
     log_p, log_q, seen = jnp.asarray(log_p), jnp.asarray(log_q), jnp.asarray(seen)
     here, there = (None, None) if scores is None else map(jnp.asarray, scores)
@@ -265,6 +266,10 @@ def _solve(
         by |= {name: _limits(log_p, log_q, seen, here, there, stable=name == STABLE) for name in (ANY, STABLE)}
     joints = {}
     for name, each in couplings.items():
+        if log_p.size > MOST_JOINT:
+            row = each._counterfactual_probs(log_p, log_q, seen)
+            by[name] = Measures(row, *(() if here is None else _of_person(here, there, seen) @ row))
+            continue
         joint = joints[name] = each._joint(log_p, log_q)
         total = joint[seen].sum()
         row = each._counterfactual_probs(log_p, log_q, seen) if rare else joint[seen] / jnp.where(total > 0, total, 1)
@@ -276,7 +281,7 @@ def _solve(
         own, variance = _of_person(here, there, seen) @ row, _unchecked_effect(joint, here, there).variance
         by[name] = Measures(row, own[0], own[1], own[2], own[3], better, worse, jnp.trace(joint), variance)
     win = None
-    if here is not None and there is not None and not unknown:
+    if here is not None and there is not None and not unknown and log_p.size <= MOST_JOINT:
         alone = jnp.exp(log_p)[:, None] * jnp.exp(log_q)[None, :]
         win = (alone * ((there[None, :] > here[:, None]) + 0.5 * (there[None, :] == here[:, None]))).sum()
     return Found(by, win), joints
@@ -304,15 +309,16 @@ def _limits(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any, *, stable:
     found = found._replace(expected_score=score, better=better, worse=worse, same=same)
     if stable:
         return found
+    if log_p.size <= MOST_JOINT:
+        found = found._replace(
+            all_better=unchecked_better_bounds(log_p, log_q, here, there),
+            all_worse=unchecked_better_bounds(log_p, log_q, -here, -there),
+        )
     least, largest = (
         expected_squared_difference(log_p, log_q, here, there, opposed=turned) for turned in (False, True)
     )
     squared_mean = (jnp.exp(log_q) @ there - jnp.exp(log_p) @ here) ** 2
-    return found._replace(
-        all_better=unchecked_better_bounds(log_p, log_q, here, there),
-        all_worse=unchecked_better_bounds(log_p, log_q, -here, -there),
-        effect_variance=Bounds(jnp.maximum(least - squared_mean, 0), largest - squared_mean),
-    )
+    return found._replace(effect_variance=Bounds(jnp.maximum(least - squared_mean, 0), largest - squared_mean))
 
 
 def _worst_case(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any) -> Measures:

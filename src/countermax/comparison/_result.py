@@ -11,7 +11,7 @@ import numpy as np
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import fitted, told_apart
-from countermax._core.results import AbstractResult, Row, Table, tables_of
+from countermax._core.results import MOST_LINES, AbstractResult, Row, Table, tables_of
 from countermax._core.words import confidence, percents
 from countermax._version import __version__
 from countermax.bounds import Bounds
@@ -57,7 +57,7 @@ class Comparison(AbstractResult):
     seen: int
     """Index of the outcome that was seen."""
     joints: Mapping[str, Floats]
-    """P(X=i, Y=j) under each coupling."""
+    """P(X=i, Y=j) under each coupling; empty where there are too many outcomes for matrices."""
     rows: tuple[Row, ...] = ()
     level: float | None
     """Confidence of the intervals; None where the two laws were taken as known."""
@@ -104,9 +104,16 @@ class Comparison(AbstractResult):
         return assumed(self.level)
 
     @cached_property
+    def couplings(self) -> tuple[str, ...]:
+        """Names of the couplings that were asked."""
+        first = f"P({self.labels[0]})"
+        names = (each.coupling for each in self.rows if (each.quantity, each.about) == (first, PERSON))
+        return tuple(name for name in names if name not in (ANY, STABLE))
+
+    @cached_property
     def probabilities(self) -> dict[str, Floats]:
         """P(Y=. | X=seen) under each coupling."""
-        return {name: self._ends(name, "value")[0] for name in self.joints}
+        return {name: self._ends(name, "value")[0] for name in self.couplings}
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -126,7 +133,7 @@ class Comparison(AbstractResult):
     @property
     def disagreement(self) -> float:
         """The largest difference between two of the compared couplings about the probability of an outcome."""
-        if not self.joints:
+        if not self.couplings:
             return 0.0
         rows = np.stack([*self.probabilities.values()])
         return float((rows.max(axis=0) - rows.min(axis=0)).max())
@@ -154,7 +161,7 @@ class Comparison(AbstractResult):
             told = {f"P({self.labels[self.seen]})": "the same"}
         told = {quantity: said for quantity, said in told.items() if (quantity, PERSON) not in self._impossible}
         whose = f" ({self.sample})" if self.sample else ""
-        said = {name: self._told(told, name) for name in (ANY, *[*self.joints][:1])}
+        said = {name: self._told(told, name) for name in (ANY, *self.couplings[:1])}
         shown = self.level is not None and any("(" in each for each in said.values())
         sure = f" In parentheses: {confidence(self.level or 0.0)} confidence intervals." if shown else ""
         lines = [f"The data alone{whose}, whatever the coupling: {said.pop(ANY)}."]
@@ -174,7 +181,7 @@ class Comparison(AbstractResult):
         return ", ".join(f"{words} {row.said}" for words, row in told)
 
     def methods(self) -> str:
-        (here, there), names = self.worlds, ", ".join(self.joints)
+        (here, there), names = self.worlds, ", ".join(self.couplings)
         return (
             f"We asked what a person with outcome {self.labels[self.seen]!r} under {here} would have had under {there}"
             f"{f' ({self.sample})' if self.sample else ''}. Counterfactual probabilities were computed exactly"
@@ -189,12 +196,12 @@ class Comparison(AbstractResult):
 
     def _plot(self) -> "Figure":
         """Dots and ranges for each outcome: every coupling's probability, and the bounds, with their intervals."""
-        shown = sorted(np.argsort(-self.bounds.upper, kind="stable")[:_MOST_DRAWN].tolist())
+        shown = sorted(self._likeliest)
         wanted, names = {f"P({self.labels[place]})" for place in shown}, self._label_of
         rows = [each._replace(quantity=names[each.quantity]) for each in self.rows if each.quantity in wanted]
         title = self.title
         if len(shown) < len(self.labels):
-            title += f"\nShown: the {len(shown)} of {len(self.labels)} outcomes that could be likeliest"
+            title += f"\nShown: the {len(shown)} of {len(self.labels):,} outcomes that are likeliest"
         order = [*dict.fromkeys(each.quantity for each in rows)]
         (here, there), scale = fitted(self.worlds, _MOST_LETTERS), self.known.scale
         if self._has_score:
@@ -204,6 +211,8 @@ class Comparison(AbstractResult):
 
     def plot_couplings(self) -> "Figure":
         """A heatmap of each coupling's joint law, with both laws on its margins."""
+        if not self.joints:
+            raise InputError(f"`plot_couplings` needs joint laws, and there are none of {len(self.labels):,} outcomes")
         title = "P(row under {}, column under {})".format(*told_apart(self.worlds))
         return plotting.draw_couplings(self.joints, self.p, self.q, told_apart(self.labels), title, self.worlds)
 
@@ -216,14 +225,21 @@ class Comparison(AbstractResult):
         """Quantities down, couplings across: of this person, then of everybody; the win probability is a note.
 
         Left out is what other lines say: the expected score, which the effect says; a better or worse outcome, where
-        there is none; the same score, where only what was seen has it.
+        there is none; the same score, where only what was seen has it. Of very many outcomes the likeliest are shown.
         """
         shown = {quantity: f"P({label})" for quantity, label in self._label_of.items()}
+        rank, few = {f"P({self.labels[at]})": rank for rank, at in enumerate(self._likeliest)}, len(shown) <= MOST_LINES
         found = []
         for about in (PERSON, EVERYBODY):
             rows = [each for each in self.rows if each.about == about and (each.quantity, about) not in self._repeated]
+            if not few:
+                rows = [each for each in rows if each.quantity in rank or each.quantity not in shown]
+                rows.sort(key=lambda each: rank.get(each.quantity, -1))
             rows = [each._replace(quantity=shown.get(each.quantity, each.quantity)) for each in rows]
             found += [each._replace(columns=[about, *each.columns[1:]]) for each in tables_of(rows) if rows]
+        if not few:
+            more = f"... {len(shown) - len(rank):,} more: see to_frame()"
+            found[0].lines.append([more, *[""] * (len(found[0].columns) - 1)])
         return [*found, *(table for each in self._beside.values() for table in each.tables())]
 
     def explore(self, path: str | Path | None = None) -> Path:
@@ -253,7 +269,7 @@ class Comparison(AbstractResult):
             score=scores[0],
             seen=self.seen,
             asked=best,
-            couplings=tuple(self.joints),
+            couplings=self.couplings,
             level=self.level,
         )
 
@@ -263,7 +279,14 @@ class Comparison(AbstractResult):
         found = {name: None if each is None else each.to_dict() for name, each in curves.items()}
         return {"seen": self.labels[self.seen], **own, **found}
 
-    @property
+    @cached_property
+    def _likeliest(self) -> list[int]:
+        """What was seen, then the likeliest outcomes by any of the couplings; by their bounds where none was asked."""
+        chances = np.max([*self.probabilities.values()] or [self.bounds.upper], axis=0)
+        order = np.lexsort((-self.bounds.upper, -chances, np.arange(len(chances)) != self.seen))
+        return list(map(int, order[:_MOST_DRAWN]))
+
+    @cached_property
     def _label_of(self) -> dict[str, str]:
         """The label of the outcome that a quantity is the probability of, unlike that of any other."""
         return dict(zip((f"P({each})" for each in self.labels), told_apart(self.labels), strict=True))
@@ -312,8 +335,8 @@ class Comparison(AbstractResult):
             row = self._index[widest, PERSON, ANY]
         words = told.get(widest, widest)
         text = f"The choice of coupling matters{least}: {words} may be anything from {percents(row.lower, row.upper)}"
-        if len(self.joints) > 1:
-            says = [self._index[widest, PERSON, name].value or 0.0 for name in self.joints]
+        if len(self.couplings) > 1:
+            says = [self._index[widest, PERSON, name].value or 0.0 for name in self.couplings]
             text += f", and the couplings compared say {percents(min(says), max(says))}"
         return f"{text}."
 

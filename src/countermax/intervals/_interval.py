@@ -153,9 +153,9 @@ def _poisson() -> NDArray[np.float32]:
 class Bootstrap:
     """Counts of how many rows of each outcome would have had which, had the rows been drawn again.
 
-    In each resample a row counts Poisson(1) times, independently of all others, and counts are rescaled to the number
-    of rows: for more than a handful of rows that is drawing rows with replacement, but it needs one pass. How often a
-    row counts depends on its position in the table only, so that parts of a table can be resampled anywhere and merged.
+    In each resample a row counts Poisson(1) times, independently of all others. For shares of those with one outcome,
+    if they are more than a handful, that is drawing them with replacement, but it needs one pass. How often a row
+    counts depends on its position in the table only, so that parts can be resampled anywhere and merged.
     """
 
     def __init__(self, num_outcomes: int, num_resamples: int, seed: int, first_row: int = 0):
@@ -171,7 +171,7 @@ class Bootstrap:
                 "resamples would not fit into memory"
             )
         self._counts = np.zeros((num_resamples, num_outcomes, num_outcomes))
-        self._seed, self._next_row, self._rows = seed, first_row, 0
+        self._seed, self._next_row = seed, first_row
         self._pieces: dict[int, dict[int, _Piece]] = {}  # of blocks that are not whole yet, by block and place in it
 
     def add(self, x: Codes, probs: Floats, used: NDArray[np.bool_]) -> None:
@@ -189,17 +189,15 @@ class Bootstrap:
     def merge(self, other: "Bootstrap") -> None:
         """What was counted of other rows of the same table."""
         self._counts += other._counts
-        self._rows += other._rows
         for block, pieces in other._pieces.items():
             for place, piece in pieces.items():
                 self._add_piece(block, place, piece)
 
-    def resamples(self, counts: Floats) -> Floats:
-        """All resampled counts, [resamples, seen, instead]; where no row was drawn, the original `counts`."""
+    def resamples(self) -> Floats:
+        """All resampled counts, [resamples, seen, instead]; how many were seen differs too."""
         for block in sorted(self._pieces):  # the last one
             self._draw(block)
-        total = self._counts.sum(axis=(1, 2), keepdims=True)  # a row's probabilities add up to its weight
-        return np.where(total > 0, self._counts * (self._rows / np.where(total > 0, total, 1)), counts)
+        return self._counts
 
     def _add_piece(self, block: int, place: int, piece: _Piece) -> None:
         whole = len(piece[0]) == BLOCK_ROWS
@@ -225,4 +223,3 @@ class Bootstrap:
             step = max(1, _PRODUCT // max(1, rows.size))
             for some in range(0, num_resamples if len(rows) else 0, step):
                 self._counts[some : some + step, outcome] += weights[some : some + step, first:last] @ rows
-        self._rows += len(block)

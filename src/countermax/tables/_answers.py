@@ -97,7 +97,7 @@ class AnswerColumns:
         self._labels, self._tolerance, self._bounds, self._refitting = labels, tolerance, bounds, refitting
         self._score = None if score is None else reader.one_score
         self._coupling, self.coupling = read_coupling(reader, coupling)
-        self.notes = [what_is_known(reader, refitting), *label_notes(labels, reader.order, [self._coupling])]
+        self.notes = [what_is_known(reader, refitting), *label_notes(reader, [self._coupling])]
         self.options = {"coupling": self._coupling, "bounds": bounds, "tolerance": tolerance, "prefix": prefix}
         """What was asked for, for comparing two questions."""
         sides = () if bounds == "none" else ("_lower", "_upper")
@@ -181,7 +181,7 @@ class AnswerColumns:
         if self._numbers:
             pieces.append((self._numbers, numbers[size:-1]))
         if self._refitting is not None:
-            refitted = Refitted(reader, self._refitting, self._measure, self._refitting.settings, by_row=True)
+            refitted = Refitted(reader, self._refitting, self._measure, self._refitting.settings, None)
             pieces.append((self._limits, self._intervals(refitted)))
         pieces.append((self._matters, frame.flags(numbers[-1] > self._tolerance, bad)))
         if self._problem is not None:

@@ -1,16 +1,15 @@
 """Probabilities of causation of each row of a table, and on average; the counterfactual world is the treated one."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import numpy as np
 
-from countermax._core.errors import InputError
-from countermax._core.results import Row, column_names
+from countermax._core.results import WARNING, Row, column_names
 from countermax._kernel import mean_worths
-from countermax._tables.frames import Floats
+from countermax._tables.frames import Flags, Floats
 from countermax.causation._limits import limits
 from countermax.causation._questions import Arms, CausalQuestion, Evidence, as_event, as_gain, questions_about
 from countermax.causation._result import ABOUT, ROWS, Causation, causation_title
@@ -18,7 +17,9 @@ from countermax.comparison._asking import refuse_families
 from countermax.comparison._measuring import ANY
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings
+from countermax.tables._groups import added_up, rows_of
 from countermax.tables._notes import count_notes, label_notes, what_is_known
+from countermax.tables._probabilities import Predicted
 from countermax.tables._reading import AbstractSums, Chunk, RowCounts, RowReader
 from countermax.tables._refit import Refitted, Refitting
 from countermax.tables._sources import AbstractSource, FrameSource
@@ -38,13 +39,23 @@ class CausesAsked:
     columns: list[str]
     """Names of each row's numbers: for each question the bounds, then each coupling's answer."""
     has_gain: bool
-    keep: bool
-    """Whether each row's numbers are kept while they are added up."""
+    kept: list[Floats] | None = None
+    """Each row's numbers, where they are kept while they are added up."""
 
     @property
     def width(self) -> int:
         """How many numbers each question has."""
         return 2 + len(self.couplings)
+
+    def begin(self, first_row: int) -> "CauseSums":
+        return CauseSums(np.zeros((2, len(self.columns))))
+
+    def measure(self, chunk: Chunk) -> tuple[Floats, Floats]:
+        """Each row's answers, and how many each is asked about."""
+        values, whom = _of_chunk(self, chunk)
+        if self.kept is not None:
+            self.kept.append(np.where(chunk.bad, np.nan, values))
+        return values, whom
 
 
 @dataclass(eq=False)
@@ -54,7 +65,12 @@ class CauseSums(AbstractSums):
     total: Floats
     """[2, columns]: how many count, and how many are asked about."""
     counts: RowCounts = field(default_factory=RowCounts)
-    kept: list[Floats] = field(default_factory=list)
+
+    def add(self, chunk: Chunk, numbers: tuple[Floats, Floats], among: Flags) -> None:
+        values, whom = numbers
+        weight = np.where(among & ~chunk.bad, chunk.weight, 0.0)
+        self.total += np.stack([(values * whom) @ weight, whom @ weight])
+        self.counts.add(chunk, among)
 
     @property
     def means(self) -> Floats:
@@ -86,43 +102,48 @@ def table_causes(
     columns: list[str] = []
     for each in questions:
         columns += column_names(f"{each.name}_".replace(" ", "_"), [*_LIMITS, *chosen], columns)
-    asked = CausesAsked(questions, chosen, columns, gain is not None, isinstance(source, FrameSource))
-    sums = source.total(_added_up, asked)
-    if not sums.counts.num_rows:
-        raise InputError("`frame` must have at least one row that can be answered, got none")
-    intervals = None
+    asked = CausesAsked(questions, chosen, columns, gain is not None)
+    keeping = replace(asked, kept=[]) if isinstance(source, FrameSource) else asked
+    totals = source.total(keeping)
+    refitted = None
     if refitting is not None:
-        quick = replace(asked, keep=False)
-        intervals = Refitted(
-            reader, refitting, lambda chunks: _added_up(quick, 0, chunks).means, refitting.settings, by_row=False
+
+        def measure(chunks: Sequence[Chunk]) -> Floats:
+            return added_up(asked, 0, chunks).each(lambda sums: sums.means, totals.values)
+
+        refitted = Refitted(reader, refitting, measure, refitting.settings, totals.values)
+
+    def result(sums: CauseSums, place: int, groups: Mapping[str, Causation]) -> Causation:
+        count = sums.counts.num_rows
+        return Causation(
+            title=causation_title(names.names, arms, events),
+            labels=names.names,
+            arms=arms,
+            people=ROWS,
+            rows=(*_rows(asked, sums.means, refitted, place), *rows_of(groups)),
+            level=None if refitting is None else refitting.settings.level,
+            sample=f"{count:,} rows",
+            notes=(
+                *_same_world_notes(reader, sums.counts, arms),
+                *(f"{each.name}: {each.meaning}." for each in questions),
+                *_averages(questions, count),
+                what_is_known(reader, refitting),
+                *label_notes(reader, chosen.values()),
+                *count_notes(sums.counts),
+            ),
+            questions=questions,
+            groups=groups,
+            individual=source.mapped(individual_causes, keeping) if sums is totals.whole else None,
         )
-    return Causation(
-        title=causation_title(names.names, arms, events),
-        labels=names.names,
-        arms=arms,
-        people=ROWS,
-        rows=tuple(_rows(asked, sums.means, intervals)),
-        level=None if refitting is None else refitting.settings.level,
-        sample=f"{sums.counts.num_rows:,} rows",
-        notes=(
-            *(f"{each.name}: {each.meaning}." for each in questions),
-            *_averages(questions, sums.counts.num_rows),
-            what_is_known(reader, refitting),
-            *label_notes(names, reader.order, chosen.values()),
-            *count_notes(sums.counts),
-        ),
-        questions=questions,
-        individual=(
-            individual_causes(asked, reader, sums.kept) if asked.keep else source.mapped(individual_causes, asked)
-        ),
-    )
+
+    return result(totals.whole, 0, totals.results(source.question.by, lambda sums, place: result(sums, place, {})))
 
 
-def _rows(asked: CausesAsked, means: Floats, refitted: Refitted | None) -> Iterator[Row]:
+def _rows(asked: CausesAsked, means: Floats, refitted: Refitted | None, group: int) -> Iterator[Row]:
     low = high = np.full(len(means), np.nan)
     if refitted is not None:
-        ends = [np.repeat([f(each.worth) for each in asked.questions], asked.width) for f in (np.min, np.max)]
-        low, high = refitted.limits(*ends)
+        ends = [np.repeat([f(each.worth) for each in asked.questions], asked.width)[:, None] for f in (np.min, np.max)]
+        low, high = (each[:, group] for each in refitted.limits(*ends))
     for place, question in enumerate(asked.questions):
         start = place * asked.width
         lower, upper, *said = means[start : start + asked.width].tolist()
@@ -135,6 +156,23 @@ def _rows(asked: CausesAsked, means: Floats, refitted: Refitted | None) -> Itera
 
 def _or_none(value: float) -> float | None:
     return None if value != value else float(value)
+
+
+def _same_world_notes(reader: RowReader, counts: RowCounts, arms: tuple[str, str]) -> list[str]:
+    """That some rows are the same with and without the treatment, so that nothing is caused there."""
+    if not counts.num_unchanged:
+        return []
+    change = reader.worlds[1].change if isinstance(reader.worlds[1], Predicted) else {}
+    control, treated = arms
+    found = f"{WARNING}{counts.num_unchanged:,} of {counts.num_rows:,} rows are the same in both worlds"
+    if change and isinstance(reader.worlds[0], Predicted) and not reader.worlds[0].change:
+        set_to = {name: "..." for name in change}
+        values = " and ".join(f"{name}={value!r:.20}" for name, value in change.items())
+        return [
+            f"{found}: they had {values} already. They cause nothing, and dilute every number. To compare {treated} "
+            f"with {control} in every row, say what {control} is: factual=Predicted(classifier, {set_to})."
+        ]
+    return [f"{found}, where {treated} cannot cause anything; they count in every number."]
 
 
 def _averages(questions: Sequence[CausalQuestion], number: int) -> list[str]:
@@ -150,23 +188,13 @@ def _averages(questions: Sequence[CausalQuestion], number: int) -> list[str]:
     ]
 
 
-def _added_up(asked: CausesAsked, first_row: int, chunks: Iterable[Chunk]) -> CauseSums:
-    sums = CauseSums(np.zeros((2, len(asked.columns))))
-    for chunk in chunks:
-        values, whom = _of_chunk(asked, chunk)
-        good = ~chunk.bad
-        if asked.keep:
-            sums.kept.append(np.where(good, values, np.nan))
-        weight = np.where(good, chunk.weight, 0.0)
-        sums.total += np.stack([(values * whom) @ weight, whom @ weight])
-        sums.counts.add(chunk)
-    return sums
-
-
-def individual_causes(asked: CausesAsked, reader: RowReader, found: Sequence[Floats] | None = None) -> Any:
+def individual_causes(asked: CausesAsked, reader: RowReader) -> Any:
     """Each row's numbers; with a gain, what is certain about treating it, and what has the least regret."""
-    found = _added_up(replace(asked, keep=True), 0, reader.chunks()).kept if found is None else found
-    rows = np.concatenate([np.zeros((len(asked.columns), 0)), *found], axis=1)
+    kept = asked.kept
+    if kept is None:
+        added_up(again := replace(asked, kept=[]), 0, reader.chunks())
+        kept = again.kept or []
+    rows = np.concatenate([np.zeros((len(asked.columns), 0)), *kept], axis=1)
     pieces: list[Any] = [(asked.columns, rows)]
     if asked.has_gain:
         lower, upper = (rows[asked.columns.index(f"gain_{side}")] for side in _LIMITS)

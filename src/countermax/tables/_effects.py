@@ -1,6 +1,6 @@
 """Effects of the change on a score: their mean, their variance under each coupling, and which coupling to choose."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
@@ -12,13 +12,14 @@ from countermax._core.errors import InputError
 from countermax._core.results import AbstractResult, Row
 from countermax._core.words import confidence, number, span
 from countermax._kernel import answer_rows, mean_worths, row_score_bounds
-from countermax._tables.frames import Codes, Floats, check_new_names
+from countermax._tables.frames import Codes, Flags, Floats, check_new_names
 from countermax.bounds import Bounds
-from countermax.comparison._measuring import ANY
+from countermax.comparison._measuring import ANY, EVERYBODY
 from countermax.couplings import AbstractCoupling, Gadget2, Independent, InverseCDF
 from countermax.intervals import Interval
 from countermax.learning import Fit
 from countermax.tables import _scores
+from countermax.tables._groups import added_up, rows_of
 from countermax.tables._notes import count_notes, label_notes, shown_name, what_is_known
 from countermax.tables._reading import Chunk, RowCounts, RowReader
 from countermax.tables._refit import Refitted, Refitting
@@ -57,6 +58,8 @@ class TableEffects(AbstractResult):
     """How the learned coupling came about, if one was asked for."""
     individual: Any
     """A frame with each row's effect under each coupling and its bounds; None where no outcome was given."""
+    groups: Mapping[str, "TableEffects"] = field(default_factory=dict)
+    """The same of each group that `Rows.by` divides the rows into, without `individual`."""
     num_rows: int
     num_unchanged: int
     num_left_out: int
@@ -75,13 +78,13 @@ class TableEffects(AbstractResult):
         found, intervals = [], self.variance_intervals or {}
         for place, name in enumerate(self.scores):
             words = "mean effect" if len(self.scores) == 1 else f"mean effect on {name}"
-            found.append(Row.of(words, "everybody", "", self.mean, None, self.mean_interval, place))
-        variance = partial(Row.of, "effect variance", "everybody")
+            found.append(Row.of(words, EVERYBODY, "", self.mean, None, self.mean_interval, place))
+        variance = partial(Row.of, "effect variance", EVERYBODY)
         for name, value in sorted(self.variances.items(), key=lambda item: item[1]):
             found.append(variance(shown_name(name), value, None, intervals.get(name)))
         if self.variance_bounds is not None:
             found.append(variance(ANY, None, self.variance_bounds, self.variance_bounds_interval))
-        return found
+        return [*found, *rows_of(self.groups)]
 
     def _summary(self) -> str:
         """The mean, what data alone say about the variance, and which coupling to choose."""
@@ -116,48 +119,57 @@ def table_effects(source: AbstractSource, compared: Compared, refitting: Refitti
     """What the effects of all rows add up to; each row's own where an outcome was seen."""
     reader, scores = source.reader, compared.scores
     names, sent = list(compared.couplings), Compared(scores, compared.couplings, None)
-    sums = source.total(_added_up, sent)
-    num_rows = sums.counts.num_rows
-    if num_rows == 0:
-        raise InputError("`frame` must have at least one row that can be answered, got none")
+    adding = _AddedEffects(compared.scores.centred, compared.couplings)
+    totals = source.total(adding)
     refitted = None
     if refitting is not None:
         most = _scores.MOST_SOLVED_IN_ALL // (len(reader.labels) * refitting.settings.num_resamples)
 
         def measure(chunks: Sequence[Chunk]) -> Floats:
-            found = _added_up(sent, 0, chunks)
-            limits = _bounds(scores, found, lambda: _scores.all_pairs(most, 0, chunks)) or (np.nan, np.nan)
-            return np.array([*(scores.offset + found.mean), *found.variances[:-2], *limits])
+            def numbers(sums: EffectSums) -> Floats:
+                pairs = (lambda: _scores.all_pairs(most, 0, chunks)) if sums is again.whole else (lambda: None)
+                limits = _bounds(scores, sums, pairs) or (np.nan, np.nan)
+                return np.array([*(scores.offset + sums.mean), *sums.variances[:-2], *limits])
 
-        refitted = Refitted(reader, refitting, measure, refitting.settings, by_row=False)
+            again = added_up(adding, 0, chunks)
+            return again.each(numbers, totals.values)
+
+        refitted = Refitted(reader, refitting, measure, refitting.settings, totals.values)
     most_pairs = _scores.MOST_SOLVED // len(reader.labels)
-    bounds = _bounds(scores, sums, lambda: _scores.together(source.each(_scores.all_pairs, most_pairs), most_pairs))
-    variances = dict(zip(names, sums.variances[:-2].tolist(), strict=True))
-    choice, reason = _scores.choose(scores, variances, bounds)
-    mean_error = np.sqrt(sums.between / (num_rows - 1)) if refitted is None and num_rows > 1 else None
-    notes = ["An effect is the counterfactual score minus the factual one; all couplings agree on its mean."]
-    if refitted is not None:
-        notes.append(f"(...): {confidence(refitted.level)} confidence interval.")
-    elif mean_error is not None:
-        notes.append(f"Standard error of the mean over rows: {', '.join(f'{each:.2g}' for each in mean_error)}.")
-    notes += label_notes(reader.labels, reader.order, compared.couplings.values())
-    return TableEffects(
-        scores=scores.names,
-        mean=scores.offset + sums.mean,
-        mean_error=mean_error,
-        variances=variances,
-        variance_bounds=bounds,
-        **_intervals(refitted, len(scores.names), names),
-        couplings=compared.couplings,
-        choice=choice,
-        reason=reason,
-        fit=compared.learned,
-        individual=None if reader.question.outcome is None else source.mapped(individual_effects, sent),
-        **vars(sums.counts),
-        sample=f"{num_rows:,} rows",
-        assumptions=(what_is_known(reader, refitting),),
-        notes=(*notes, *count_notes(sums.counts), _scores.PRECISION),
-    )
+
+    def result(sums: EffectSums, place: int, groups: Mapping[str, TableEffects]) -> TableEffects:
+        count, is_whole = sums.counts.num_rows, sums is totals.whole
+        pairs = source.each(_scores.all_pairs, most_pairs) if is_whole else [None]
+        bounds = _bounds(scores, sums, lambda: _scores.together(pairs, most_pairs))
+        variances = dict(zip(names, sums.variances[:-2].tolist(), strict=True))
+        choice, reason = _scores.choose(scores, variances, bounds)
+        mean_error = np.sqrt(sums.between / (count - 1)) if refitted is None and count > 1 else None
+        notes = ["An effect is the counterfactual score minus the factual one; all couplings agree on its mean."]
+        if refitted is not None:
+            notes.append(f"(...): {confidence(refitted.level)} confidence interval.")
+        elif mean_error is not None:
+            notes.append(f"Standard error of the mean over rows: {', '.join(f'{each:.2g}' for each in mean_error)}.")
+        notes += label_notes(reader, compared.couplings.values())
+        return TableEffects(
+            scores=scores.names,
+            mean=scores.offset + sums.mean,
+            mean_error=mean_error,
+            variances=variances,
+            variance_bounds=bounds,
+            **_intervals(refitted, place, len(scores.names), names),
+            couplings=compared.couplings,
+            choice=choice,
+            reason=reason,
+            fit=compared.learned,
+            individual=source.mapped(individual_effects, sent) if is_whole and reader.outcome is not None else None,
+            groups=groups,
+            **vars(sums.counts),
+            sample=f"{count:,} rows",
+            assumptions=(what_is_known(reader, refitting),),
+            notes=(*notes, *count_notes(sums.counts), _scores.PRECISION),
+        )
+
+    return result(totals.whole, 0, totals.results(source.question.by, lambda sums, place: result(sums, place, {})))
 
 
 def _bounds(scores: Scores, sums: "EffectSums", pairs: Callable[[], _scores.Weighted | None]) -> Bounds | None:
@@ -170,12 +182,12 @@ def _bounds(scores: Scores, sums: "EffectSums", pairs: Callable[[], _scores.Weig
     )
 
 
-def _intervals(refitted: Refitted | None, num_scores: int, names: Sequence[str]) -> dict[str, Any]:
+def _intervals(refitted: Refitted | None, place: int, num_scores: int, names: Sequence[str]) -> dict[str, Any]:
     """The fields of the result that hold intervals."""
     if refitted is None:
         return {"mean_interval": None, "variance_intervals": None, "variance_bounds_interval": None}
-    floor, level = np.array([-np.inf] * num_scores + [0.0] * (len(names) + 2)), refitted.level
-    lower, upper = refitted.limits(floor)
+    floor, level = np.array([-np.inf] * num_scores + [0.0] * (len(names) + 2))[:, None], refitted.level
+    lower, upper = (each[:, place] for each in refitted.limits(floor))
     of_names = zip(names, lower[num_scores:-2].tolist(), upper[num_scores:-2].tolist(), strict=True)
     unknown = np.isnan(lower[-2:]).any()
     return {
@@ -205,8 +217,23 @@ class EffectSums:
     """The sum of expected squared effects of those who are left as they were."""
     counts: RowCounts = field(default_factory=RowCounts)
 
+    def add(self, chunk: Chunk, numbers: Floats, among: Flags) -> None:
+        used, size = among & ~chunk.bad, len(self.sum)
+        self.counts.add(chunk, among)
+        if not used.any():
+            return
+        kept, weight = chunk.kept[used], chunk.weight[used]
+        means, squares = numbers[:size, used], numbers[size:, used]
+        self.shift = means.mean(axis=1) if self.shift is None else self.shift
+        centred = means - self.shift[:, None]
+        self.sum += centred @ weight
+        self.squares += centred**2 @ weight
+        self.within += np.maximum(squares - (means**2).sum(axis=0), 0) @ weight
+        self.kept_square += float(squares[0, kept] @ weight[kept])
+        self.total += float(weight.sum())
+
     def merge(self, other: "EffectSums") -> None:
-        """What the effects of other rows add up to."""
+        """Adds what other rows add up to."""
         self.counts.merge(other.counts)
         if other.shift is None:
             return
@@ -235,30 +262,33 @@ class EffectSums:
         return self.within / self.total + self.between.sum()
 
 
-def _added_up(compared: Compared, first_row: int, chunks: Iterable[Chunk]) -> EffectSums:
-    scores = compared.scores.centred
-    size, num_squares = len(scores.names), len(compared.couplings) + 2
-    gain = scores.counterfactual - scores.factual  # of those who are left as they were
-    sums = EffectSums(np.zeros(size), np.zeros(size), np.zeros(num_squares))
-    for chunk in chunks:
-        good = np.flatnonzero(~chunk.bad)
-        sums.counts.add(chunk)
+@dataclass(frozen=True, eq=False)
+class _AddedEffects:
+    """Adds effects up."""
+
+    scores: Scores
+    couplings: Mapping[str, AbstractCoupling]
+
+    def begin(self, first_row: int) -> EffectSums:
+        size = len(self.scores.names)
+        return EffectSums(np.zeros(size), np.zeros(size), np.zeros(len(self.couplings) + 2))
+
+    def measure(self, chunk: Chunk) -> Floats:
+        """What `_of_worlds` says of each row, with zeros where there is no answer."""
+        good, scores = np.flatnonzero(~chunk.bad), self.scores
+        count = len(scores.names) + len(self.couplings) + 2
+        found = np.zeros((count, len(chunk.x)))
         if not len(good):
-            continue
-        numbers = _of_worlds(list(compared.couplings.values()), scores, chunk.log_p[good], chunk.log_q[good])
-        kept, weight = chunk.kept[good], chunk.weight[good]
+            return found
+        numbers = _of_worlds(list(self.couplings.values()), scores, chunk.log_p[good], chunk.log_q[good])
+        gain = scores.counterfactual - scores.factual  # of those who are left as they were
+        kept = chunk.kept[good]
         p = np.exp(chunk.log_p[good][kept])
-        numbers[:, kept] = np.stack([*(p @ gain).T, *[p @ (gain**2).sum(axis=1)] * num_squares])
-        _check(chunk, good, numbers, list(compared.couplings))
-        means, squares = numbers[:size], numbers[size:]
-        sums.shift = means.mean(axis=1) if sums.shift is None else sums.shift
-        centred = means - sums.shift[:, None]
-        sums.sum += centred @ weight
-        sums.squares += centred**2 @ weight
-        sums.within += np.maximum(squares - (means**2).sum(axis=0), 0) @ weight
-        sums.kept_square += float(squares[0, kept] @ weight[kept])
-        sums.total += float(weight.sum())
-    return sums
+        squares = [p @ (gain**2).sum(axis=1)] * (count - len(scores.names))
+        numbers[:, kept] = np.stack([*(p @ gain).T, *squares])
+        _check(chunk, good, numbers, list(self.couplings))
+        found[:, good] = numbers
+        return found
 
 
 def _of_worlds(couplings: Sequence[AbstractCoupling], scores: Scores, log_p: Floats, log_q: Floats) -> Floats:

@@ -1,15 +1,20 @@
 """Sentences that stand beside the numbers of a table: what they assume, and what they leave out."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
-from countermax._core.labels import Labels, listed, spelling_notes
-from countermax._tables.frames import Codes
+import numpy as np
+
+from countermax._core.labels import listed, spelling_notes
+from countermax._core.results import WARNING
+from countermax._core.words import both
+from countermax._tables.frames import Codes, Floats
 from countermax.couplings import AbstractCoupling, InverseCDF
-from countermax.tables._probabilities import Predicted
+from countermax.tables._probabilities import AbstractProbabilities, Columns, Predicted
 from countermax.tables._reading import NOBODY, RowCounts, RowReader
 from countermax.tables._refit import Refitting
 
 _EMPTIED = "empty these cells and say errors='missing'"
+_FALSE_ALARM = 1e-3  # how often a model that is right is called miscalibrated, at most
 _MADE_FOR = {"comonotone": "comonotone (least variance of the effect)"}
 
 
@@ -31,18 +36,45 @@ def what_is_known(reader: RowReader, refitting: Refitting | None = None) -> str:
     return "Each row's probabilities are taken as known: their estimation error is left out."
 
 
-def label_notes(
-    labels: Labels, order: str, couplings: Iterable[AbstractCoupling], cells: Codes | None = None
-) -> list[str]:
-    """That an order decides which nobody gave, and which labels look alike or like missing values."""
+def label_notes(reader: RowReader, couplings: Iterable[AbstractCoupling], cells: Codes | None = None) -> list[str]:
+    """That both worlds are one, that an order decides which nobody gave, and which labels look alike or missing."""
+    labels = reader.labels
     notes = spelling_notes(labels.values, "outcomes", cells, _EMPTIED)
     decides = any(isinstance(each, InverseCDF) and each.order is None for each in couplings)
-    if not decides or order != NOBODY or len(labels) < 3:
-        return notes
+    if decides and reader.order == NOBODY and len(labels) > 2:
+        words = (
+            f"Inverse CDF depends on the order of the outcomes; none was given, so it is {listed(labels.values)} as "
+            "they were found (give another one with `labels`, or make the outcome an ordered category)."
+        )
+        notes.insert(0, words)
+    if one_world(*reader.worlds):
+        notes.insert(0, f"{WARNING}`factual` and `counterfactual` are the same probabilities: nothing changes.")
+    return notes
+
+
+def one_world(factual: AbstractProbabilities, other: AbstractProbabilities) -> bool:
+    """Whether both worlds are read from the same columns, or predicted by one classifier without a change."""
+    if isinstance(factual, Columns) and isinstance(other, Columns):
+        return list(factual.names) == list(other.names)
+    if isinstance(factual, Predicted) and isinstance(other, Predicted):
+        return factual.classifier is other.classifier and not factual.change and not other.change
+    return False
+
+
+def calibration_note(labels: Sequence[Hashable], seen: Floats, expected: Floats, variance: Floats) -> list[str]:
+    """That an outcome was seen more or less often than `factual` expects, where chance hardly does that.
+
+    By Bernstein's inequality, for all outcomes together, so that it holds for rare ones too.
+    """
+    gap, total = np.abs(seen - expected), seen.sum()
+    log = np.log(2 * len(labels) / _FALSE_ALARM)
+    if not (gap**2 > 2 * log * (variance + gap / 3)).any():
+        return []
+    most = int(gap.argmax())
+    shares = both(100 * seen[most] / total, 100 * expected[most] / total, 1)
     return [
-        f"Inverse CDF depends on the order of the outcomes; none was given, so it is {listed(labels.values)} as "
-        "they were found (give another one with `labels`, or make the outcome an ordered category).",
-        *notes,
+        f"{WARNING}seen: {listed([labels[most]])} {shares[0]} %, where `factual` expects {shares[1]} %. Are the worlds "
+        "swapped, or is the model miscalibrated?"
     ]
 
 

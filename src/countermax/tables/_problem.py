@@ -1,6 +1,8 @@
 """A table with two predictions for each row, checked once and asked many things."""
 
+import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, final
@@ -105,14 +107,29 @@ class Rows:
             raise InputError(f"`utilities` must be `Utilities(...)`, got {utilities!r:.60}")
         question = Question(outcome, factual, counterfactual, labels, normalise, errors, unchanged, score, utilities)
         ray = on_ray(engine)
+        self._data, self._engine, self.refit = data, engine, refit
         self._source: AbstractSource = source_of(data, question, engine)
         in_memory = isinstance(self._source, FrameSource)
         if refit is not None and not in_memory:
             raise InputError("`refit` needs the frame in memory that the classifier was fitted on")
         if ray and in_memory and refit is None:
             raise InputError('engine="ray" is for files, Datasets and refits; this frame is in memory, without `refit`')
-        self.refit = refit
         self._refitting = None if refit is None else Refitting(self._source.reader, refit, engine)
+
+    def by(self, column: str) -> "Rows":
+        """The same table, asked about each value of a column too, for instance each segment of customers.
+
+        `transitions`, `switching`, `effects` and `causes` then have rows about `segment = student`, and so on, and a
+        result for each of them in `groups`.
+
+        Args:
+            column: Column with at most 200 different values.
+        """
+        other = copy.copy(self)
+        other._source = source_of(self._data, replace(self._source.question, by=column), self._engine)
+        if self.refit is not None:
+            other._refitting = Refitting(other._source.reader, self.refit, self._engine)
+        return other
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
@@ -124,6 +141,7 @@ class Rows:
         outcome = question.outcome if isinstance(question.outcome, str) else None
         seen = "" if question.outcome is None else f", seen in {outcome!r}" if outcome else ", seen in an array"
         refit = "" if self.refit is None else f"; {self.refit.num_resamples} refits"
+        refit += "" if question.by is None else f"; by {question.by!r}"
         return f"Rows of {self._source}: {len(self.labels)} outcomes ({listed(self.labels)}){seen}{refit}"
 
     @_to_the_end

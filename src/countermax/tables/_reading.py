@@ -23,6 +23,7 @@ from countermax._core.labels import (
     identity,
     is_missing,
     listed,
+    shown,
     sorted_labels,
 )
 from countermax._core.progress import ProgressBar
@@ -35,7 +36,7 @@ from countermax.tables._probabilities import (
     ProbabilitiesLike,
     as_probabilities,
 )
-from countermax.tables._utilities import ChoiceRows, Utilities, available, choices
+from countermax.tables._utilities import ChoiceRows, Utilities, available, choices, look_like_probabilities
 
 CHUNK_ROWS = 65_536  # rows that are looked at at a time, if they have few columns: what bounds the memory
 _CHUNK_NUMBERS, _LEAST_ROWS = 2**19, 2**10
@@ -72,6 +73,8 @@ class Question:
     """What the numbers of both worlds are, where they are no probabilities."""
     untyped: bool = False
     """Whether outcomes are cells of a text file, which a number may name as well as its digits."""
+    by: str | None = None
+    """Column whose values divide the rows into groups, which sums are asked of too."""
 
     def __post_init__(self) -> None:
         if self.errors not in ON_ERROR:
@@ -115,6 +118,15 @@ class Chunk:
     """What to do with rows that turn out to have no answer: `raise`, or leave them `missing`."""
     choosers: ChoiceRows | None = None
     """Logsums and weights, where worlds are utilities."""
+    group: Codes | None = None
+    """The place of each row's value among the `values`, where rows are divided by a column; -1 where it is missing."""
+    values: Sequence[str] = ()
+    """As they are shown; the last one, of rows where it is missing, is empty."""
+
+    def groups(self) -> Iterator[tuple[str, Flags]]:
+        """The groups that the rows are of, by value, and which rows each of them has."""
+        for code in () if self.group is None else np.unique(self.group).tolist():
+            yield self.values[code], np.asarray(self.group == code)
 
     @property
     def log_p(self) -> Floats:
@@ -177,10 +189,10 @@ class RowCounts(AbstractSums):
     num_unchanged: int = 0
     num_left_out: int = 0
 
-    def add(self, chunk: Chunk) -> None:
-        """Counts some more rows."""
-        bad = int(chunk.bad.sum())
-        self.merge(RowCounts(len(chunk.x) - bad, int(chunk.kept.sum()), bad))
+    def add(self, chunk: Chunk, among: Flags | None = None) -> None:
+        """Counts some more rows: all of a chunk, or those among them."""
+        flags = (~chunk.bad, chunk.kept, chunk.bad)
+        self.merge(RowCounts(*(int((each if among is None else each & among).sum()) for each in flags)))
 
 
 class _Problems:
@@ -239,6 +251,11 @@ class RowReader:
     def _look_at_rows(self) -> None:
         unchanged = self.question.unchanged
         self._unchanged = None if unchanged is None else as_unchanged(self.frame, unchanged)
+        self._group: Codes | None = None
+        self._values: list[str] = []
+        if (by := self.question.by) is not None:
+            self._group, found = self.frame.factorised(self.frame.column("by", by))
+            self._values = [*(shown(value) or "''" for value in found), ""]  # where it is missing: the last place
         self.weights = np.ones(self.frame.num_rows)
         self.remembered: dict[tuple[int, int], _Asked] | None = None
         """What is the same for other classifiers, by first and last row; kept where some will be asked."""
@@ -261,7 +278,7 @@ class RowReader:
     @property
     def needed(self) -> list[str]:
         """The columns that an answer depends on, in the order of the table."""
-        wanted = {self.question.outcome, self.question.unchanged, self.weight_column}
+        wanted = {self.question.outcome, self.question.unchanged, self.question.by, self.weight_column}
         for world in self.worlds:
             names = world.names if isinstance(world, Columns) else world.reads if isinstance(world, Predicted) else ()
             wanted.update(names or ())
@@ -324,14 +341,16 @@ class RowReader:
         if len(x) and x.min() < 0:
             found.note(x == MISSING, f"the outcome in {named} is missing")
             found.note(x == UNKNOWN, lambda row: self._unknown(start + row))
-        (p, own), (q, other) = (
+        (p, own, one), (q, other, two) = (
             self._probabilities(name, world, rows, start, asked, order, found)
             for name, world, asked, order in zip(_WORLDS, self.worlds, inputs, self.orders, strict=True)
         )
         if kept.any():
             q[kept], other[kept] = p[kept], own[kept]
         are_logs = self.model is not None
-        choosers = ChoiceRows(np.stack([own, other]), self._stands_for(rows, start, found)) if are_logs else None
+        choosers = None
+        if are_logs:
+            choosers = ChoiceRows(np.stack([own, other]), self._stands_for(rows, start, found), one & two)
         never, harmless = (-np.inf, -np.log(len(self.labels))) if are_logs else (0.0, 1 / len(self.labels))
         if self.seen is not None:
             x[found.bad] = 0
@@ -354,7 +373,9 @@ class RowReader:
         weight = self.weights[start:stop]
         words, errors = found.words, self.question.errors
         worlds = WorldRows(p, are_logs), WorldRows(q, are_logs)
-        return Chunk(start, *worlds, x, kept, weight, found.bad, words, rows.row_name, errors, choosers)
+        group = None if self._group is None else self._group[start:stop]
+        name, values = rows.row_name, self._values
+        return Chunk(start, *worlds, x, kept, weight, found.bad, words, name, errors, choosers, group, values)
 
     def _stands_for(self, rows: AbstractFrame, start: int, found: _Problems) -> Floats:
         """How many choosers each row stands for."""
@@ -403,21 +424,25 @@ class RowReader:
         inputs: Any,
         order: Codes,
         found: _Problems,
-    ) -> tuple[Floats, Floats]:
-        """One world's probabilities, or their logarithms and logsums; rows that have none are noted."""
+    ) -> tuple[Floats, Floats, Flags]:
+        """One world's probabilities, or their logarithms, logsums, and which look like probabilities.
+
+        Rows that have none are noted.
+        """
         predicted = isinstance(world, Predicted)
         tolerance = _PREDICTED_TOLERANCE if predicted else np.inf if self.question.normalise else _SUM_TOLERANCE
         in_order = bool((order == np.arange(len(order))).all())
+        nothing = np.zeros(rows.num_rows), np.ones(rows.num_rows, bool)
         if isinstance(world, Columns) and in_order and self.model is None:
             shares = world.read(rows, start)  # an array of our own
             if as_shares(shares, tolerance):
-                return shares, np.zeros(len(shares))
+                return shares, *nothing
         values = world.predict(inputs, rows) if isinstance(world, Predicted) else world.read(rows, start)
         if values.shape != (rows.num_rows, world.width):
             raise InputError(f"`{name}` must give {world.width} probabilities for each row, got {values.shape}")
         values = values if in_order else values[:, order]
         if self.model is not None:
-            return choices(self.model, available(name, values, found.note))
+            return *choices(self.model, available(name, values, found.note)), look_like_probabilities(values)
         good = np.ones(len(values), bool)
         if not (len(values) and values.min() >= 0 and values.max() < np.inf):  # nor where there is NaN
             missing = np.isnan(values)
@@ -438,7 +463,7 @@ class RowReader:
         good &= total > 0
         if not good.all():
             values, total = np.where(good[:, None], values, 1.0), np.where(good, total, 1.0)
-        return values / total[:, None], np.zeros(len(values))
+        return values / total[:, None], *nothing
 
 
 def _row_sums(values: Floats) -> Floats:

@@ -143,12 +143,20 @@ class Refitted:
     """What was found in all refits, and the intervals that follow."""
 
     def __init__(
-        self, reader: RowReader, refits: Iterable[RowReader], measure: Measure, settings: Refit, *, by_row: bool
+        self,
+        reader: RowReader,
+        refits: Iterable[RowReader],
+        measure: Measure,
+        settings: Refit,
+        values: Sequence[str] | None,
     ):
-        """Fits and measures; `by_row`, each row is a question of its own, and has its own numbers, [..., rows]."""
+        """Fits and measures: numbers of the whole and of the groups with these `values`, along the last axis.
+
+        Without values each row is a question of its own, and has its own numbers, [..., rows].
+        """
         self.level = settings.level
         chunks = list(reader.chunks())
-        self._found, gap = measure(chunks), _gap(chunks, by_row)
+        self._found, gap = measure(chunks), _gap(chunks, values)
         self._without = measure([replace(chunk.fresh(), q=chunk.p) for chunk in chunks])  # no effect
         check_memory(
             f"{settings.num_resamples:,} refits of {self._found.size:,} numbers",
@@ -158,14 +166,14 @@ class Refitted:
         again = []
         for each in refits:
             chunks = list(each.chunks())
-            again.append((measure(chunks), _gap(chunks, by_row)))
+            again.append((measure(chunks), _gap(chunks, values)))
         self._again, gaps = (np.stack(each) for each in zip(*again, strict=True))
         from scipy.special import ndtri
 
         error = (1 - settings.level) / 2  # one side of an interval errs where doing nothing is wrongly excluded
         threshold = -ndtri(error / (2 * len(gap))) * gaps.std(axis=0, ddof=1)
         self.could_do_nothing = ~(np.abs(gap) > threshold + 1e-12).any(axis=0)
-        """Whether the refits do not exclude that the change does nothing; for each row, where rows are asked about."""
+        """Whether the refits do not exclude that the change does nothing: to the whole and to groups, or to each row."""
 
     def limits(self, floor: Any = -np.inf, ceiling: Any = np.inf) -> tuple[Floats, Floats]:
         """The interval of every number, which lies between `floor` and `ceiling`; so it does where a refit has none.
@@ -181,13 +189,16 @@ class Refitted:
         return lower, upper
 
 
-def _gap(chunks: Sequence[Chunk], by_row: bool) -> Floats:
-    """How far the worlds are apart, [outcomes], or [outcomes, rows] where each row is a question of its own."""
+def _gap(chunks: Sequence[Chunk], values: Sequence[str] | None) -> Floats:
+    """How far the worlds are apart in the whole and in groups, [outcomes, groups], or in each row, [outcomes, rows]."""
     gap = np.concatenate([(np.exp(chunk.log_q) - np.exp(chunk.log_p)).T for chunk in chunks], axis=1)
-    if by_row:
+    if values is None:
         return gap
     used = np.concatenate([np.where(chunk.bad, 0.0, chunk.weight) for chunk in chunks])
-    return np.asarray(gap @ used / used.sum())
+    whose = [np.asarray(chunk.values)[chunk.group] for chunk in chunks if chunk.group is not None]
+    weights = np.stack([used, *(np.where(np.concatenate(whose) == value, used, 0.0) for value in values)], axis=1)
+    totals = weights.sum(axis=0)
+    return np.asarray(gap @ weights / np.where(totals > 0, totals, np.nan))
 
 
 def copy_of(classifier: Any) -> Any:

@@ -23,6 +23,7 @@ from countermax._tables.files import FORMATS, AbstractTableFile, FileRows, forma
 from countermax._tables.frames import Where, as_frame, no_rows
 from countermax._tables.writing import open_writer
 from countermax.tables._answers import AnswerColumns, Answered
+from countermax.tables._groups import Adding, S, Totals, added_up
 from countermax.tables._probabilities import Columns, Predicted
 from countermax.tables._reading import CATEGORY, CHUNK_ROWS, Chunk, Question, RowCounts, RowReader
 
@@ -53,12 +54,16 @@ class AbstractSource(ABC):
     def each(self, function: OfChunks[T], shared: Any, *, merge: bool = False) -> Iterator[T]:
         """`function(shared, first_row, chunks)` of all rows in parts, in order; Ray's workers may `merge` results."""
 
-    def total(self, function: OfChunks[T], shared: Any) -> T:
-        """What `function` makes of all rows: of none, merged with that of one part after the other."""
-        whole: Any = function(shared, 0, iter(()))
-        for part in self.each(function, shared, merge=True):
-            whole.merge(part)
-        return whole
+    def total(self, adding: Adding[S]) -> Totals[S]:
+        """What all rows add up to, of which there must be some."""
+        totals: Totals[S] = added_up(adding, 0, iter(()))
+        for part in self.each(added_up, adding, merge=True):
+            totals.merge(part)
+        counts = totals.whole.counts
+        if not counts.num_rows:
+            why = "none has an answer" if counts.num_left_out else "there are none"
+            raise InputError(f"`data` must have a row that can be answered, but in {self} {why}")
+        return totals
 
     @abstractmethod
     def mapped(self, function: Callable[[Any, RowReader], Any], shared: Any) -> Any:

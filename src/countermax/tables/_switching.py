@@ -1,6 +1,6 @@
 """Who switches from what to what, from the utilities of a choice model before and after a change."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
@@ -9,16 +9,17 @@ import numpy as np
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
-from countermax._core.results import AbstractResult, Row, Table
+from countermax._core.results import WARNING, AbstractResult, Row, Table, shortened_table
 from countermax._core.words import confidence, number, percents
 from countermax._kernel import joint_sums
-from countermax._tables.frames import Floats
+from countermax._tables.frames import Flags, Floats
 from countermax.bounds import Bounds
-from countermax.comparison._measuring import ANY
+from countermax.comparison._measuring import ANY, EVERYBODY
 from countermax.couplings import GumbelMax, NestedGumbelMax
 from countermax.couplings._named import name_of
 from countermax.intervals import Interval
 from countermax.intervals._interval import check_level
+from countermax.tables._groups import rows_of
 from countermax.tables._notes import count_notes
 from countermax.tables._reading import AbstractSums, Chunk, RowCounts
 from countermax.tables._sources import AbstractSource
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 _MOST_ACROSS = 8  # alternatives of a printed table from each to each; of more, only their demand is printed
 _MOST_FLOWS = 12
+_PROBABILITIES = (
+    f"{WARNING}every row is non-negative and sums to 1 in both worlds, as probabilities do. Utilities are expected "
+    "here, for instance logarithms of probabilities; of probabilities ask `transitions`."
+)
 _ROUNDING = 1e-12  # of all choosers: what ties of gains leave where nobody goes
 
 
@@ -51,6 +56,8 @@ class SwitchingTable(AbstractResult):
     """The sum over choosers of their logsums, before and after."""
     unit: str
     """What surplus and logsums are measured in."""
+    groups: Mapping[str, "SwitchingTable"] = field(default_factory=dict)
+    """The same of each group that `Rows.by` divides the rows into."""
     num_rows: int
     num_unchanged: int
     num_left_out: int
@@ -77,10 +84,10 @@ class SwitchingTable(AbstractResult):
                 found.append(Row.of(name, about, ANY, None, self.bounds, None, (i, j)))
                 found.append(Row.of(f"surplus({after})", about, self.coupling, self.surplus, at=(i, j)))
         found += [
-            Row(f"logsum {when}", "everybody", "", each)
+            Row(f"logsum {when}", EVERYBODY, "", each)
             for when, each in zip(("before", "after"), self.logsums, strict=True)
         ]
-        return found
+        return [*found, *rows_of(self.groups)]
 
     def _summary(self) -> str:
         """How many switch, and what the change is worth."""
@@ -116,7 +123,12 @@ class SwitchingTable(AbstractResult):
             flows.append([labels[i], labels[j], shown, f"{low} to {high}", number(self.mean_surplus[i, j])])
         if len(order) > len(flows):
             flows.append([f"... {len(order) - len(flows)} more: see to_frame()", *[""] * 4])
-        return [whole, Table(["from", "to", self.coupling, ANY, "surplus of each"], flows, 2)]
+        tables = [whole, Table(["from", "to", self.coupling, ANY, "surplus of each"], flows, 2)]
+        demand = [
+            [name, *(f"{told(each.counts[i].sum())} to {told(each.counts[:, i].sum())}" for i in range(len(labels)))]
+            for name, each in self.groups.items()
+        ]
+        return [*tables, shortened_table(Table(["demand before and after", *labels], demand))] if demand else tables
 
     def _told(self, value: float) -> str:
         """A number of choosers: whole where they are many."""
@@ -141,29 +153,43 @@ class SwitchingSums(AbstractSums):
     limits: Floats
     """The least and the largest over all couplings, [2, before, after]."""
     logsums: Floats
+    probabilities: int = 0
+    """How many rows look like probabilities in both worlds."""
     counts: RowCounts = field(default_factory=RowCounts)
     num_choosers: float = 0.0
 
-
-def _added_up(asked: tuple[GumbelMax | NestedGumbelMax, int], first_row: int, chunks: Iterable[Chunk]) -> SwitchingSums:
-    model, size = asked
-    sums = SwitchingSums(np.zeros((3, size, size)), np.zeros((2, size, size)), np.zeros(2))
-    for chunk in chunks:
+    def add(self, chunk: Chunk, numbers: GumbelMax | NestedGumbelMax, among: Flags) -> None:
         assert chunk.choosers is not None
-        weights = np.where(chunk.bad, 0.0, chunk.choosers.weights)
-        logsums, kept = chunk.choosers.logsums, chunk.kept
-        log_q = np.where(kept[:, None], chunk.log_p, chunk.log_q)
+        used = np.flatnonzero(among & ~chunk.bad)
+        weights, logsums, kept = chunk.choosers.weights[used], chunk.choosers.logsums[:, used], chunk.kept[used]
+        log_p = chunk.log_p[used]
+        log_q = np.where(kept[:, None], log_p, chunk.log_q[used])
         logsums = np.stack([logsums[0], np.where(kept, *logsums)])
-        sums.cells += joint_sums(model, chunk.log_p, log_q, weights, logsums[1] - logsums[0])
-        sums.logsums += logsums @ weights
-        p, q, moving = np.exp(chunk.log_p), np.exp(log_q), np.where(kept, 0.0, weights)
-        for i in range(size):
-            sums.limits[0, i] += moving @ np.maximum(p[:, i : i + 1] + q - 1, 0)
-            sums.limits[1, i] += moving @ np.minimum(p[:, i : i + 1], q)
-        sums.limits += np.diag((weights - moving) @ p)  # who is not affected stays, whatever the coupling
-        sums.counts.add(chunk)
-        sums.num_choosers += float(weights.sum())
-    return sums
+        self.cells += joint_sums(numbers, log_p, log_q, weights, logsums[1] - logsums[0])
+        self.logsums += logsums @ weights
+        p, q, moving = np.exp(log_p), np.exp(log_q), np.where(kept, 0.0, weights)
+        for i in range(p.shape[1]):
+            self.limits[0, i] += moving @ np.maximum(p[:, i : i + 1] + q - 1, 0)
+            self.limits[1, i] += moving @ np.minimum(p[:, i : i + 1], q)
+        self.limits += np.diag((weights - moving) @ p)  # who is not affected stays, whatever the coupling
+        self.probabilities += int(chunk.choosers.like_probabilities[used].sum())
+        self.counts.add(chunk, among)
+        self.num_choosers += float(weights.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Switches:
+    """Adds choosers up."""
+
+    model: GumbelMax | NestedGumbelMax
+    size: int
+
+    def begin(self, first_row: int) -> SwitchingSums:
+        return SwitchingSums(np.zeros((3, self.size, self.size)), np.zeros((2, self.size, self.size)), np.zeros(2))
+
+    def measure(self, chunk: Chunk) -> GumbelMax | NestedGumbelMax:
+        """The model: sums are taken without numbers of single rows."""
+        return self.model
 
 
 def table_switching(source: AbstractSource, level: float) -> SwitchingTable:
@@ -172,29 +198,35 @@ def table_switching(source: AbstractSource, level: float) -> SwitchingTable:
     check_level(level)
     if asked is None or reader.model is None:
         raise InputError("`switching` needs utilities: say `utilities=Utilities(coupling)`")
-    sums = source.total(_added_up, (reader.model, len(reader.labels)))
-    count = sums.counts.num_rows
-    if not sums.num_choosers > 0:
+    totals = source.total(_Switches(reader.model, len(reader.labels)))
+    if not totals.whole.num_choosers > 0:
         raise InputError("`data` must have at least one chooser, got none")
     price = 1.0 if asked.money is None else float(asked.money)
     words = (
         "Surplus: by how much the best utility of a chooser rises.",
         (f"(...): {confidence(level)} confidence interval for the sampling of choosers."),
     )
-    logsums = sums.logsums / price
-    return SwitchingTable(
-        labels=reader.labels.names,
-        coupling=name_of(asked.coupling),
-        counts=sums.cells[0],
-        bounds=Bounds(*sums.limits),
-        interval=_interval(sums.cells[0], sums.cells[1], count, level),
-        surplus=sums.cells[2] / price,
-        logsums=(float(logsums[0]), float(logsums[1])),
-        unit="units of utility" if asked.money is None else "units of money",
-        **vars(sums.counts),
-        sample=f"{count:,} rows" if count > 1 else "one row",
-        notes=(*words[: 1 + (count > 1)], *count_notes(sums.counts)),
-    )
+    name = name_of(asked.coupling)
+
+    def result(sums: SwitchingSums, groups: Mapping[str, SwitchingTable]) -> SwitchingTable:
+        count, logsums = sums.counts.num_rows, sums.logsums / price
+        doubt = [_PROBABILITIES] if sums.probabilities == count else []
+        return SwitchingTable(
+            labels=reader.labels.names,
+            coupling=name,
+            counts=sums.cells[0],
+            bounds=Bounds(*sums.limits),
+            interval=_interval(sums.cells[0], sums.cells[1], count, level),
+            surplus=sums.cells[2] / price,
+            logsums=(float(logsums[0]), float(logsums[1])),
+            unit="units of utility" if asked.money is None else "units of money",
+            groups=groups,
+            **vars(sums.counts),
+            sample=f"{count:,} rows" if count > 1 else "one row",
+            notes=(*doubt, *words[: 1 + (count > 1)], *count_notes(sums.counts)),
+        )
+
+    return result(totals.whole, totals.results(source.question.by, lambda sums, _: result(sums, {})))
 
 
 def _interval(total: Floats, squares: Floats, count: int, level: float) -> Interval | None:

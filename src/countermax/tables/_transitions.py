@@ -1,7 +1,7 @@
 """Of those with each outcome, how many would have had which: expected counts, intervals, bounds, and the result."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -11,16 +11,17 @@ from countermax import _plotting as plotting
 from countermax._core.labels import told_apart
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count, as_seed
-from countermax._core.results import AbstractResult, Row, Table, tables_of
+from countermax._core.results import AbstractResult, Row, Table, shortened_table, tables_of
 from countermax._core.words import confidence, number, percents, span
-from countermax._tables.frames import Floats
+from countermax._tables.frames import Codes, Flags, Floats
 from countermax.bounds import Bounds
-from countermax.comparison._measuring import ANY
+from countermax.comparison._measuring import ANY, EVERYBODY
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import Bootstrap, check_level, percentile_interval
 from countermax.tables._answers import answer_rows, read_coupling
-from countermax.tables._notes import count_notes, label_notes, what_is_known
+from countermax.tables._groups import added_up, rows_of
+from countermax.tables._notes import calibration_note, count_notes, label_notes, what_is_known
 from countermax.tables._reading import AbstractSums, Chunk, RowCounts
 from countermax.tables._refit import Refitted, Refitting
 from countermax.tables._sources import AbstractSource
@@ -44,12 +45,12 @@ class Transitions(AbstractResult):
     """Expected counts; each row adds up to how many had that outcome."""
     bounds: Bounds
     """The least and the largest expected count over all couplings, each cell for itself."""
-    counts_interval: Interval | None
-    """Confidence interval of `counts`; None without resamples."""
-    shares_interval: Interval | None
-    bounds_interval: Interval | None
-    """Confidence interval of the whole range `bounds`; only with `refit`."""
-    share_bounds_interval: Interval | None
+    interval: Interval | None
+    """Confidence interval of the shares, and in a last row of everybody's; None without resamples."""
+    whole_interval: Interval | None
+    """Confidence interval of their whole range over all couplings; only with `refit`."""
+    groups: Mapping[str, "Transitions"] = field(default_factory=dict)
+    """The same of each group that `Rows.by` divides the rows into."""
     num_rows: int
     num_unchanged: int
     num_left_out: int
@@ -73,26 +74,61 @@ class Transitions(AbstractResult):
         return Bounds(*(limit / _or_nan(self.seen)[:, None] for limit in self.bounds))
 
     @property
+    def shares_interval(self) -> Interval | None:
+        """Confidence interval of `shares`."""
+        return _shortened(self.interval)
+
+    @property
+    def share_bounds_interval(self) -> Interval | None:
+        """Confidence interval of the whole range `share_bounds`."""
+        return _shortened(self.whole_interval)
+
+    @property
+    def counts_interval(self) -> Interval | None:
+        """Confidence interval of `counts`, of as many with each outcome as were seen."""
+        return _scaled(self.interval, self.seen)
+
+    @property
+    def bounds_interval(self) -> Interval | None:
+        """Confidence interval of the whole range `bounds`, of as many with each outcome as were seen."""
+        return _scaled(self.whole_interval, self.seen)
+
+    @property
     def rows(self) -> Sequence[Row]:
-        """For each outcome seen and each one instead: the expected count, and the share `P(instead)` of those seen."""
+        """For each outcome seen, then for everybody: the count of each outcome instead, and its share `P(instead)`."""
         found, labels = [], told_apart(self.labels)
-        kinds = (
-            ("count({})", self.counts, self.bounds, self.counts_interval, self.bounds_interval),
-            ("P({})", self.shares, self.share_bounds, self.shares_interval, self.share_bounds_interval),
-        )
-        for seen, label in enumerate(labels):
-            for quantity, values, bounds, interval, whole in kinds:
+        counts, *bounds = (_with_total(each) for each in (self.counts, *self.bounds))
+        seen = _with_total(self.seen)
+        kinds = []
+        for quantity, divisor in (("count({})", np.ones(len(seen))), ("P({})", _or_nan(seen))):
+            given = self.interval, self.whole_interval
+            intervals = given if quantity == "P({})" else [_scaled(each, seen) for each in given]
+            lower, upper = (each / divisor[:, None] for each in bounds)
+            kinds.append((quantity, counts / divisor[:, None], Bounds(lower, upper), *intervals))
+        for place, about in enumerate([*(f"seen {label}" for label in labels), EVERYBODY]):
+            for quantity, values, limits, interval, whole in kinds:
                 for instead, other in enumerate(labels):
-                    cell, name, about = (seen, instead), quantity.format(other), f"seen {label}"
+                    cell, name = (place, instead), quantity.format(other)
                     found.append(Row.of(name, about, self.coupling, values, None, interval, cell))
-                    found.append(Row.of(name, about, ANY, None, bounds, whole, cell))
-        return found
+                    found.append(Row.of(name, about, ANY, None, limits, whole, cell))
+        return [*found, *rows_of(self.groups)]
 
     def tables(self) -> list[Table]:
-        """The counts; shares are the same numbers, divided by how many had the outcome."""
-        numbers = {f"seen {label}": count for label, count in zip(told_apart(self.labels), self.seen, strict=True)}
-        counts = [each for each in self.rows if each.quantity.startswith("count(")]
-        return tables_of([each._replace(about=f"{each.about} ({numbers[each.about]:,.0f})") for each in counts])
+        """The counts, and those of each group; shares are the same numbers, divided by how many had the outcome."""
+        labels = told_apart(self.labels)
+        heads = {f"seen {label}": count for label, count in zip(labels, self.seen, strict=True)}
+        heads[EVERYBODY] = self.seen.sum()
+        own = [each for each in self.rows if each.quantity.startswith("count(") and each.about in heads]
+        found = tables_of([each._replace(about=f"{each.about} ({heads[each.about]:,.0f})") for each in own])
+        lines = [
+            [name, f"{about} ({sum(cells):,.0f})", *(number(cell, 1) for cell in cells)]
+            for name, each in self.groups.items()
+            for about, cells in zip(heads, _with_total(each.counts).tolist(), strict=True)
+        ]
+        if lines:
+            counts = [f"count({label})" for label in labels]
+            found.append(shortened_table(Table([f"under {self.coupling}", "about", *counts], lines, 2)))
+        return found
 
     def _summary(self) -> str:
         """How many keep their outcome, and the largest change."""
@@ -111,8 +147,8 @@ class Transitions(AbstractResult):
             low, high = (each[seen, instead] for each in self.bounds)
             words.append(
                 f"{most}; the most frequent change is from {labels[seen]} to {labels[instead]}: "
-                f"{number(moved.max(), 1)} of {self.seen[seen]:,.0f}{self._interval_words(seen, instead)}; {ANY}: "
-                f"{span(low, high, 1)}."
+                f"an expected {number(moved.max(), 1)} of {self.seen[seen]:,.0f}"
+                f"{self._interval_words(seen, instead)}; {ANY}: {span(low, high, 1)}."
             )
         else:
             words.append(f"{most}.")
@@ -142,7 +178,19 @@ class TallySums(AbstractSums):
     cells: Floats
     """Counts and their bounds, [seen, 3 x outcomes]."""
     bootstrap: Bootstrap
+    expected: Floats
+    """How many had each outcome, how many the factual world expects, and the variance of that number."""
     counts: RowCounts = field(default_factory=RowCounts)
+
+    def add(self, chunk: Chunk, cells: Floats, among: Flags) -> None:
+        size, used = len(self.cells), among & ~chunk.bad
+        some = slice(None) if used.all() else used
+        x, p = chunk.x[some], (np.exp(chunk.log_p) if chunk.p.are_logs else chunk.p.values)[some]
+        self.cells += _summed(cells[:, some], x, chunk.weight[some], size)
+        expected = p.sum(axis=0)
+        self.expected += [np.bincount(x, minlength=size), expected, expected - np.einsum("ij,ij->j", p, p)]
+        self.bootstrap.add(chunk.x, cells[:size], used)
+        self.counts.add(chunk, among)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,25 +202,13 @@ class _Tally:
     num_resamples: int
     seed: int
 
-    def sums(self, first_row: int, chunks: Iterable[Chunk]) -> TallySums:
-        """What rows from this one of the table on add up to."""
+    def begin(self, first_row: int) -> TallySums:
         size = self.num_outcomes
         bootstrap = Bootstrap(size, self.num_resamples, self.seed, first_row)
-        sums = TallySums(np.zeros((size, 3 * size)), bootstrap)
-        for chunk in chunks:
-            cells = self._cells(chunk)
-            sums.cells += _summed(cells, chunk, size)
-            bootstrap.add(chunk.x, cells[:size], ~chunk.bad)
-            sums.counts.add(chunk)
-        return sums
+        return TallySums(np.zeros((size, 3 * size)), bootstrap, np.zeros((3, size)))
 
-    def measure(self, chunks: Sequence[Chunk]) -> Floats:
-        """Counts and their bounds, then shares and theirs, of all rows: [2, seen, 3 x outcomes]."""
-        size = self.num_outcomes
-        sums = sum((_summed(self._cells(chunk), chunk, size) for chunk in chunks), np.zeros(()))
-        return np.stack([sums, sums / _or_nan(sums[:, :size].sum(axis=-1, keepdims=True))])
-
-    def _cells(self, chunk: Chunk) -> Floats:
+    def measure(self, chunk: Chunk) -> Floats:
+        """Counterfactual probabilities and their bounds, [3 x outcomes, rows]."""
         found = answer_rows(chunk, self.coupling, None, "any")
         return np.concatenate([found.probabilities, found.limits])
 
@@ -189,48 +225,88 @@ def table_transitions(
     reader, labels = source.reader, source.reader.labels
     check_level(level)
     size, num_resamples = len(labels), as_count("`num_resamples`", num_resamples, least=0)
-    needed = num_resamples * (4 * 8 * size**2 + _BYTES_OF_WEIGHTS)
+    cells = 8.0 * size**2
+    check_memory(f"counts from {size:,} outcomes to each other", 12 * cells, "ask `counterfactuals`, which are rows")
+    needed = num_resamples * (4 * cells + _BYTES_OF_WEIGHTS)
     check_memory(f"{num_resamples:,} resamples of {size} outcomes", needed, "lower `num_resamples`")
     coupling, name = read_coupling(reader, given)
     tally = _Tally(coupling, size, num_resamples, as_seed("seed", seed))
-    sums = source.total(_Tally.sums, tally)
-    counts, lower, upper = _parts(sums.cells, size)
-    whole: list[Interval | None] = [None, None]
-    if refitting is None:
-        samples = sums.bootstrap.resamples(counts)
-        of_counts = percentile_interval(samples, level)
-        of_shares = percentile_interval(samples / _or_nan(samples.sum(axis=-1, keepdims=True)), level)
-    else:
-        refitted = Refitted(reader, refitting, tally.measure, refitting.settings, by_row=False)
-        found = refitted.limits(0.0, np.array([counts.sum(), 1.0])[:, None, None])
-        low, high = ([_parts(each, size) for each in limits] for limits in found)
-        of_counts, of_shares = (Interval(low[place][0], high[place][0], level) for place in (0, 1))
-        whole = [Interval(low[place][1], high[place][2], level) for place in (0, 1)]
-    notes = label_notes(labels, reader.order, [coupling], np.rint(counts.sum(axis=1)).astype(np.int64))
-    if of_counts is not None:
-        of_any = "" if whole[0] is None else f", of '{ANY}' for that whole range"
-        notes = [f"(...): {confidence(level)} bootstrap confidence interval{of_any}.", *notes]
-    return Transitions(
-        labels=labels.values,
-        coupling=name,
-        counts=counts,
-        bounds=Bounds(lower, upper),
-        counts_interval=of_counts,
-        shares_interval=of_shares,
-        bounds_interval=whole[0],
-        share_bounds_interval=whole[1],
-        **vars(sums.counts),
-        sample=f"{sums.counts.num_rows:,} rows",
-        assumptions=(what_is_known(reader, refitting),),
-        notes=(*notes, *count_notes(sums.counts)),
-    )
+    totals = source.total(tally)
+    limits = None
+    if refitting is not None:
+        quick = replace(tally, num_resamples=0)
+
+        seen = totals.each(lambda sums: sums.cells[:, :size].sum(axis=1)).T
+
+        def measure(chunks: Sequence[Chunk]) -> Floats:
+            cells = added_up(quick, 0, chunks).each(lambda sums: sums.cells, totals.values)
+            return np.moveaxis(_shares(np.moveaxis(cells, -1, 0), seen), 0, -1)
+
+        limits = Refitted(reader, refitting, measure, refitting.settings, totals.values).limits(0.0, 1.0)
+
+    def result(sums: TallySums, place: int, groups: Mapping[str, Transitions]) -> Transitions:
+        counts, lower, upper = _parts(sums.cells, size)
+        interval = whole = None
+        if limits is None:
+            interval = percentile_interval(_shares(sums.bootstrap.resamples(), counts.sum(axis=1)), level)
+        else:
+            low, high = (_parts(each[..., place], size) for each in limits)
+            interval, whole = Interval(low[0], high[0], level), Interval(low[1], high[2], level)
+        notes = label_notes(reader, [coupling], np.rint(counts.sum(axis=1)).astype(np.int64))
+        if interval is not None:
+            of_any = "" if whole is None else f", of '{ANY}' for that whole range"
+            notes = [f"(...): {confidence(level)} bootstrap confidence interval{of_any}.", *notes]
+        return Transitions(
+            labels=labels.values,
+            coupling=name,
+            counts=counts,
+            bounds=Bounds(lower, upper),
+            interval=interval,
+            whole_interval=whole,
+            groups=groups,
+            **vars(sums.counts),
+            sample=f"{sums.counts.num_rows:,} rows",
+            assumptions=(what_is_known(reader, refitting),),
+            notes=(*calibration_note(labels.values, *sums.expected), *notes, *count_notes(sums.counts)),
+        )
+
+    groups = totals.results(source.question.by, lambda sums, place: result(sums, place, {}))
+    return result(totals.whole, 0, groups)
 
 
-def _summed(cells: Floats, chunk: Chunk, size: int) -> Floats:
+def _summed(cells: Floats, x: Codes, weight: Floats, size: int) -> Floats:
     """The numbers of rows with each outcome, added up, [seen, numbers]."""
-    weight = np.where(chunk.bad, 0.0, chunk.weight)
-    cells = np.where(chunk.bad, 0.0, cells)
-    return np.stack([cells @ np.where(chunk.x == outcome, weight, 0.0) for outcome in range(size)])
+    return np.stack([cells @ np.where(x == outcome, weight, 0.0) for outcome in range(size)])
+
+
+def _shares(cells: Floats, seen: Floats) -> Floats:
+    """Numbers as shares of those with each outcome, [.., seen, numbers], and in a last row of everybody.
+
+    Whatever was drawn, everybody is as many with each outcome as were `seen`.
+    """
+    shares = cells / _or_nan(cells[..., : seen.shape[-1]].sum(axis=-1, keepdims=True))
+    whose = np.where(np.isnan(shares), 0.0, seen[..., None])
+    everybody = np.nansum(shares * whose, axis=-2, keepdims=True) / _or_nan(whose.sum(axis=-2, keepdims=True))
+    return np.concatenate([shares, everybody], axis=-2)
+
+
+def _with_total(cells: Floats) -> Floats:
+    return np.concatenate([cells, cells.sum(axis=0, keepdims=True)])
+
+
+def _shortened(interval: Interval | None) -> Interval | None:
+    """Without the row of everybody."""
+    return None if interval is None else Interval(interval.lower[:-1], interval.upper[:-1], interval.level)
+
+
+def _scaled(interval: Interval | None, numbers: Floats) -> Interval | None:
+    """The interval of shares as that of so many people, in each row; of nobody, none."""
+    if interval is None:
+        return None
+    lower, upper = (
+        np.where(numbers[:, None] > 0, each[: len(numbers)] * numbers[:, None], 0.0) for each in interval[:2]
+    )
+    return Interval(lower, upper, interval.level)
 
 
 def _parts(sums: Floats, size: int) -> tuple[Floats, Floats, Floats]:

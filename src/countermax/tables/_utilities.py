@@ -56,6 +56,14 @@ class ChoiceRows(NamedTuple):
     """[world, row]."""
     weights: Floats
     """How many choosers each row stands for."""
+    like_probabilities: Flags
+    """Which rows are not negative and sum to one in both worlds."""
+
+
+def look_like_probabilities(values: Floats) -> Flags:
+    """Which rows could be probabilities: none negative, and a sum of one."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray((values >= 0).all(axis=1) & (np.abs(values.sum(axis=1) - 1) < 1e-6))
 
 
 def choices(model: GumbelMax | NestedGumbelMax, utilities: Floats) -> tuple[Floats, Floats]:
