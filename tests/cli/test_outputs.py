@@ -86,7 +86,10 @@ def test_two_outputs_in_one_file_are_refused_even_with_overwrite(folder):
 
 
 def test_those_who_insist_are_obeyed_and_links_stay_links(folder):
-    assert run(*COMPARE, "--plot", "notes.png").exit_code == 0  # what is not read is replaced
+    refused = run(*COMPARE, "--plot", "notes.png")  # which nobody reads, and which may be precious
+    assert refused.exit_code == 2
+    assert "notes.png is there already; choose another name, or pass --overwrite" in refused.stderr
+    assert run(*COMPARE, "--plot", "notes.png", "--overwrite").exit_code == 0
     assert (folder / "notes.png").read_bytes().startswith(b"\x89PNG")
     done = run("counterfactuals", "soft.csv", *TABLE, "-o", "soft.csv", "--overwrite")
     assert done.exit_code == 0, done.output

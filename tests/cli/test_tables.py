@@ -44,7 +44,7 @@ def test_a_quoted_label_may_contain_a_comma(data, tmp_path, factual, counterfact
     assert json.loads(result.stdout)["labels"] == LABELS
     assert set(pd.read_csv(out)["about"]) >= {"seen ill, at home"}
     assert picture.read_bytes().startswith(b"\x89PNG")
-    told = run(*asked).stdout
+    told = run(*asked, "--overwrite").stdout
     assert told.splitlines()[-2:] == [f"written: {picture}", f"written: {out}"]
 
 
@@ -67,7 +67,9 @@ def test_labels_are_the_exact_texts_of_a_file_and_the_values_of_a_schema(suffix,
     write = {".csv": "to_csv", ".jsonl": "to_json", ".parquet": "to_parquet"}[suffix]
     getattr(frame, write)(source, **({"orient": "records", "lines": True} if suffix == ".jsonl" else {"index": False}))
     for more in ([], ["--labels", "1,01,None", "--score", "01=1,1=2,None=3"]):
-        result = run("transitions", source, *ASK, *more, "--num-resamples", 0, "--out", tmp_path / "cells.csv")
+        result = run(
+            "transitions", source, *ASK, *more, "--num-resamples", 0, "--out", tmp_path / "cells.csv", "--overwrite"
+        )
         assert result.exit_code == 0, result.output
         assert cells(tmp_path / "cells.csv") == {"01": 1, "1": 1, "None": 1}
     for score, words in (

@@ -217,7 +217,8 @@ def test_an_error_names_the_row_by_its_index():
     frame = pd.DataFrame(patients(), index=[f"patient {row}" for row in range(7)])
     frame.loc["patient 4", "q_ill"] = np.nan
     with pytest.raises(
-        InputError, match=r"index 'patient 4'\) .* probability of 'ill' is missing. Up to row 6 there are 1 such"
+        InputError,
+        match=r"index 'patient 4'\) .* probability of 'ill' is missing. It is the first of 1 such rows among 7 read",
     ):
         counterfactuals(frame, **ASK)
 
@@ -335,7 +336,7 @@ BAD = {
     "class": ({"coupling": GumbelMax}, "make an instance of it"),
     "size": ({"coupling": InverseCDF([0, 1])}, "for 3 outcomes, got one for 2"),
     "no score": ({"coupling": "inverse-cdf-by-score"}, "only with a `score` beside it"),
-    "score": ({"score": {"dead": 1, "ill": 2}}, "one number for each of 'dead', 'ill', 'well', got 'dead', 'ill'"),
+    "score": ({"score": {"dead": 1, "ill": 2}}, "one number for each of 'dead', 'ill', 'well': 'well' has none"),
     "short score": ({"score": [1, 2]}, "one number for each of 3 labels"),
     "infinite score": ({"score": [1, 2, np.inf]}, "finite numbers"),
     "errors": ({"errors": "ignore"}, "`errors` must be one of raise, missing"),
@@ -444,7 +445,8 @@ def test_labels_that_look_alike_are_told_apart_in_messages():
         counterfactuals(numbers, outcome="y", **worlds)
     assert counterfactuals(numbers, outcome="y", factual="p_", counterfactual="q_")["counterfactual_1"][0] == 1
     with pytest.raises(
-        InputError, match="`score` must have one number for each of 1, got '1'; 1 is a label, but a number"
+        InputError,
+        match="`score` must have one number for each of 1: 1 has none, '1' is no label; 1 is a label, but a number",
     ):
         counterfactuals(numbers, outcome="y", factual="p_", counterfactual="q_", score={"1": 3})
 

@@ -223,7 +223,10 @@ def test_a_score_by_label_is_never_taken_for_several_scores():
     numbers = pd.DataFrame({"y": [1, 2], "p_1": 0.5, "p_2": 0.5, "q_1": 0.5, "q_2": 0.5})
     asked = {"outcome": "y", "factual": "p_", "counterfactual": "q_"}
     assert effects(numbers, **asked, score={1.0: 0, 2: 1}).scores == ("score",)
-    with pytest.raises(InputError, match="one number for each of 1, 2, got '1', '2'; 1 is a label, but a number never"):
+    with pytest.raises(
+        InputError,
+        match="one number for each of 1, 2: 1, 2 has none, '1', '2' is no label; 1 is a label, but a number never",
+    ):
         effects(numbers, **asked, score={"1": 0, "2": 1})
 
 

@@ -165,13 +165,13 @@ def test_no_effect_widens_intervals_to_what_it_would_bring_and_no_further():
         return np.exp(chunks[0].log_q[:, 0])
 
     again = [rows(*pair) for pair in stream.normal([0.4, 0.5], [0.1, 0.01], (200, 2))]
-    found = Refitted(rows(0.4, 0.5), again, other_world, Refit(), by_row=False)
+    found = Refitted(rows(0.4, 0.5), again, other_world, Refit(), [])
     assert found.could_do_nothing
     lower, upper = found.limits(0.0, 1.0)
     assert lower[0] == pytest.approx(0.4)
     assert 0.515 < upper[0] < 0.54
     again = [rows(*pair) for pair in stream.normal([0.4, 0.5], 0.01, (200, 2))]
-    clear = Refitted(rows(0.4, 0.5), again, other_world, Refit(), by_row=False)
+    clear = Refitted(rows(0.4, 0.5), again, other_world, Refit(), [])
     assert not clear.could_do_nothing
     assert 0.46 < clear.limits(0.0, 1.0)[0][0] < 0.485
 

@@ -124,7 +124,7 @@ def as_log_probs(name: str, logits: Numbers) -> LogProbs:
     array = fail_if(array, lambda each: (each == -np.inf).all(), nothing)
     if traced:
         return log_softmax(jnp.asarray(array))
-    advice = f"pass `jnp.log({name})`, or ask `countermax.compare`, which takes probabilities"
+    advice = f"pass `jnp.log({name})`, or ask `countermax.Worlds`, which takes probabilities"
     _warn_of_probabilities(name, array, wanted, advice)
     with np.errstate(over="ignore"):
         return jax.device_put(normalised(array).astype(wanted))
@@ -230,7 +230,7 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
         _warn_of_probabilities(name, array, array.dtype, "leave out `logits=True`")
         return normalised(array)
     if (array < 0).any():
-        raise InputError(f"`{name}` must not be negative, got {array.min():g}; if these are logits, say so")
+        raise InputError(f"`{name}` must not be negative, got {array.min():g}; if these are logits, pass logits=True")
     with np.errstate(over="ignore"):  # reported below
         total = array.sum()
     if not np.isfinite(total) or total == 0:

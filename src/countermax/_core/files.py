@@ -145,6 +145,13 @@ def check_outputs(
             raise InputError(f"{option} must not lie in {inside}, which is read; choose another folder, got {path}")
 
 
+def check_new(outputs: Iterable[str | Path], *, overwrite: bool) -> None:
+    """Refuses to replace files that are there, whosever they are."""
+    for path in outputs:
+        if not overwrite and os.path.isfile(path):
+            raise InputError(f"{path} is there already; choose another name, or pass --overwrite")
+
+
 def remove_left_over(folder: str | Path) -> None:
     """Removes what killed processes left half-written in a folder and below it; what a living one writes stays."""
     for place, _, names in os.walk(folder):

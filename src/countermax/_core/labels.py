@@ -391,8 +391,12 @@ class Labels:
             values = list(given.keys())
             order = self.places(values)
             if (order < 0).any() or sorted(order.tolist()) != list(range(len(self))):
-                found = listed(values) + next(filter(None, map(self.resemblance, values)), "")
-                raise InputError(f"`{name}` must have one number for each of {listed(self.values)}, got {found}")
+                places = set(order.tolist())
+                none = [label for place, label in enumerate(self.values) if place not in places]
+                odd = [value for value, place in zip(values, order.tolist(), strict=True) if place < 0]
+                found = f": {listed(none)} has none" * bool(none) + f", {listed(odd)} is no label" * bool(odd)
+                found += next(filter(None, map(self.resemblance, values)), "")
+                raise InputError(f"`{name}` must have one number for each of {listed(self.values)}{found}")
             given = [given[values[place]] for place in np.argsort(order)]
         try:
             array = np.asarray(given, np.float64)

@@ -11,6 +11,7 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
+from countermax._core.words import percent
 from countermax._plotting._style import Floats, colours, house_style, literal, one_panel, shortened
 
 _PALETTE = ("#D55E00", "#E69F00", "#009E73", "#0072B2", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
@@ -22,11 +23,17 @@ _LEAST_LABELLED = 0.035  # of the whole height: thinner flows carry no number
 
 
 def draw_flows(
-    counts: Floats, labels: Sequence[str], title: str, coupling: str, ranges: Sequence[Floats] | None = None
+    counts: Floats,
+    labels: Sequence[str],
+    title: str,
+    coupling: str,
+    ranges: Sequence[Floats] | None = None,
+    start: str = "seen",
 ) -> Figure:
     """Bands from each seen outcome on the left to each other one on the right, as high as their expected counts.
 
-    The least and the largest count over all couplings (`ranges`) are written beside each count.
+    The least and the largest count over all couplings (`ranges`) are written beside each count. `start` says when those
+    on the left had their outcome.
     """
     words = "in brackets: from the least to the largest count under any coupling"
     if len(labels) > _MOST_SHOWN:
@@ -43,7 +50,7 @@ def draw_flows(
         _draw_flows(axes, counts, labels, ranges)
         if ranges is not None:
             axes.text(0.5, -0.01, words, transform=axes.transAxes, ha="center", va="top", fontsize=7, color="0.35")
-        for place, words in ((0.0, "seen"), (1.0, literal(f"would have been\nunder {coupling}"))):
+        for place, words in ((0.0, start), (1.0, literal(f"would have been\nunder {coupling}"))):
             axes.text(place, -0.05, words, ha="left" if place else "right", va="center", fontsize=8, color="0.35")
     return figure
 
@@ -63,7 +70,7 @@ def _draw_flows(axes: Axes, counts: Floats, labels: Sequence[str], ranges: Seque
             if height > 0:
                 axes.add_patch(_band(left[row], right[column], height, colour))
             if height >= _LEAST_LABELLED:
-                share = f"{written(counts[row, column])}  ({heights[row, column] / sides[0][row]:.0%})"
+                share = f"{written(counts[row, column])}  ({percent(heights[row, column] / sides[0][row])})"
                 if ranges is not None:
                     share += f"  [{written(ranges[0][row, column])} to {written(ranges[1][row, column])}]"
                 axes.text(0.03, left[row] + height / 2, share, va="center", fontsize=7)

@@ -111,7 +111,7 @@ class AbstractFrame(ABC):
             column = self.column(argument, name)
             numbers = self._numbers(column)
             if numbers is None:
-                kind = getattr(column, "dtype", None) or getattr(column, "type", None)
+                kind = self.kind_of(column) or getattr(column, "dtype", None) or getattr(column, "type", None)
                 raise InputError(f"`{argument}` must name columns of numbers, but column {name!r} holds {kind}")
             result[:, place] = numbers
         return result

@@ -189,7 +189,7 @@ class Causation(AbstractResult):
 
     def methods(self) -> str:
         crossed = self.evidence is not None and self.evidence.strata is not None
-        shown = {each.coupling for each in self.rows if each.shown}
+        shown = {each.coupling for each in self._own if each.shown}
         beside = {STABLE: "counterfactually stable ones (Oberst and Sontag 2019)", MONOTONE: "monotone ones"}
         families = "".join(f", and over {words}" for kind, words in beside.items() if kind in shown)
         single = ", ".join(each for each in dict.fromkeys(row.coupling for row in self.rows) if each not in FAMILIES)

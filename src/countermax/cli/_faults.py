@@ -3,6 +3,7 @@
 import codecs
 import io
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ _wanted = False
 _READER_GONE = 128 + 13  # what a shell says of a program that SIGPIPE ended
 _PLAIN = {"±": "+/-", "…": "...", "→": "->", "←": "<-"}
 _ERRORS = "countermax"
+_SETTING = re.compile(r"\b([a-z_]+)=(?:True(?: \(--[a-z-]+\))?|'([a-z]+)')")  # as Python takes it
 
 
 def want_traceback(wanted: bool) -> None:
@@ -49,7 +51,7 @@ def _in_words(error: BaseException) -> tuple[str, int]:
     if isinstance(error, KeyboardInterrupt) or was_asked_to_stop():  # whatever the exception became on its way
         return text if text and isinstance(error, KeyboardInterrupt) else "interrupted", stop_status()
     if isinstance(error, InputError) or (isinstance(error, ImportError) and "pip install" in text):
-        return text, _BAD_INPUT
+        return _SETTING.sub(_as_option, text), _BAD_INPUT
     if isinstance(error, OSError):
         return f"{error.filename}: {reason_of(error)}" if error.filename else reason_of(error), _BAD_INPUT
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
@@ -63,6 +65,11 @@ def _in_words(error: BaseException) -> tuple[str, int]:
         return "names must be valid UTF-8 here; rename the file or the label (--debug shows where)", _BAD_INPUT
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"unexpected {what}; this is a fault of countermax: run it again with --debug and report both", _FAULT
+
+
+def _as_option(setting: re.Match[str]) -> str:
+    name, value = setting.groups()
+    return " ".join(filter(None, (f"--{name.replace('_', '-')}", value)))
 
 
 def _printable(text: str) -> str:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from countermax._core.files import check_outputs
-from countermax.cli._declared import Typed, declared, with_options
+from countermax.cli._declared import Group, Typed, declared, with_options
 from countermax.cli._shared import READERS, Address, Outputs, Overwrite, connect, one_line_errors, show, words
 
 if TYPE_CHECKING:
     from countermax.tables import Rows, SwitchingTable
 
-ROWS = declared("tables/_problem.py:Rows").without("data", "refit", "utilities")
+_BY = declared("tables/_problem.py:Rows.by").optional().parameters[0]._replace(name="by")
+ROWS = Group((*declared("tables/_problem.py:Rows").without("data", "refit", "utilities").parameters, _BY))
 _COUNTERFACTUALS, _WRITE, _TRANSITIONS, _SWITCHING, _EFFECTS = (
     declared(f"tables/_problem.py:Rows.{verb}")
     for verb in ("counterfactuals", "write", "transitions", "switching", "effects")
@@ -29,7 +30,7 @@ Data = Annotated[
 
 
 @one_line_errors
-@with_options(_COUNTERFACTUALS, _WRITE.without("target", "overwrite"), ROWS)
+@with_options(_COUNTERFACTUALS, _WRITE.without("target", "overwrite"), ROWS.without("by"))
 def counterfactuals(
     given: Typed,
     data: Data,
@@ -101,4 +102,7 @@ def rows_of(given: Typed, data: str, address: str | None, **more: Any) -> "Rows"
     from countermax.tables import Rows
 
     connect(given.values.get("engine", "local"), address)
-    return Rows(data, **given.of(ROWS, READERS), **more)
+    options = given.of(ROWS, READERS)
+    by = options.pop("by", None)
+    rows = Rows(data, **options, **more)
+    return rows if by is None else rows.by(by)

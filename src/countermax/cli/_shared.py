@@ -18,7 +18,7 @@ from countermax.cli._faults import complain, report
 
 Arguments = ParamSpec("Arguments")
 
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace outputs even if they are also inputs.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there, even those that are read.")]
 Address = Annotated[
     str | None,
     typer.Option(
@@ -146,6 +146,7 @@ class Outputs(NamedTuple):
     def deliver(self, ask: Callable[[], Any], *reads: str | Path | None, explore: Path | None = None) -> None:
         """Asks, writes the files, then prints the answer; what is read must not be written, which is checked first."""
         from countermax import _plotting
+        from countermax._core.files import check_new
         from countermax._core.page import check_ending
 
         picture = None if self.plot is None else _plotting.checked_format(self.plot)
@@ -154,6 +155,7 @@ class Outputs(NamedTuple):
         check_outputs(files.items(), filter(None, reads), overwrite=self.overwrite)
         for path in filter(None, (self.page, explore)):
             check_ending(path, ".html", ".htm")
+        check_new(files.values(), overwrite=self.overwrite)
         result = ask()
         if picture is not None:
             files |= {f"--plot ({path.name})": path for path in result._pictures(picture) if path != picture}

@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from countermax._core.results import WARNING, Row, column_names
+from countermax._core.results import Row, column_names
+from countermax._core.words import WARNING
 from countermax._kernel import mean_worths
 from countermax._tables.frames import Flags, Floats
 from countermax.causation._limits import limits
@@ -183,7 +184,7 @@ def _averages(questions: Sequence[CausalQuestion], number: int) -> list[str]:
         words += f"; {', '.join(ratios[:-1])} and {ratios[-1]} are shares of all who are asked about, "
         words += "not means of the rows' own shares"
     return [
-        f"{words}. Each row's own numbers are in `individual`.",
+        f"{words}. Each row's own numbers are in `individual`, in Python.",
         "Bounds over stable or monotone couplings are not computed for rows.",
     ]
 

@@ -5,8 +5,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 
 from countermax._core.labels import listed, spelling_notes
-from countermax._core.results import WARNING
-from countermax._core.words import both
+from countermax._core.words import WARNING, both
 from countermax._tables.frames import Codes, Floats
 from countermax.couplings import AbstractCoupling, InverseCDF
 from countermax.tables._probabilities import AbstractProbabilities, Columns, Predicted

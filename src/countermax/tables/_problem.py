@@ -213,7 +213,7 @@ class Rows:
             tolerance: Width of bounds that does not matter; see `counterfactuals`.
             prefix: Prefix of the names of new columns.
             partition_by: Column, or columns, that divide the output into folders; of Parquet files.
-            overwrite: Whether the file that is read, or a folder's answer to another question, may be replaced.
+            overwrite: Whether a file that is there, or a folder's answer to another question, may be replaced.
         """
         columns = self._columns(coupling, bounds, tolerance, prefix)
         parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
@@ -368,7 +368,9 @@ class Rows:
 
     def _need_outcome(self, verb: str) -> None:
         if self._source.question.outcome is None:
-            raise InputError(f"`outcome` must say what was seen: {verb} are asked given that")
+            raise InputError(
+                f"`outcome` (--outcome) must name the column of outcomes seen: {verb} are asked given them"
+            )
 
 
 def _ask(verb: str, options: Mapping[str, Any], source: SchemaSource) -> Any:

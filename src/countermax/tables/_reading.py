@@ -1,6 +1,7 @@
 """What is asked of a table, and its rows: two worlds' log-probabilities and what was seen, checked row by row."""
 
 import copy
+import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -364,10 +365,11 @@ class RowReader:
         x[found.bad], p[found.bad], q[found.bad] = 0, harmless, harmless
         if self.question.errors == "raise" and found.bad.any():
             first = int(found.bad.argmax())
+            why = f"{found.words[first]}."
             raise InputError(
-                f"{rows.row_name(first)} cannot be answered: {found.words[first]}. Up to row "
-                f"{rows.place(stop - start - 1)[0]} there are {found.bad.sum()} such rows; correct or drop them, or "
-                "leave their results missing with errors='missing'"
+                f"{rows.row_name(first)} cannot be answered: {why.replace('?.', '?')} It is the first of "
+                f"{found.bad.sum():,} such rows among {len(x):,} read so far; correct or drop them, or leave their "
+                "results missing with errors='missing'"
             )
         kept = kept & ~found.bad
         weight = self.weights[start:stop]
@@ -411,7 +413,7 @@ class RowReader:
         code = int(self._codes[row])
         if code not in self._words:
             value, labels = self._seen[code], self.labels
-            known = f"{listed(labels.values)}{labels.resemblance(value)}"
+            known = f"{listed(labels.values)}{labels.resemblance(value) or _of_other_kind(labels, value)}"
             self._words[code] = f"the outcome {listed([value])} is none of the labels {known}"
         return self._words[code]
 
@@ -450,7 +452,19 @@ class RowReader:
             good = ~(missing.any(axis=1) | odd)
             for label, column in zip(self.labels.values, missing.T, strict=True):
                 found.note(column, f"the `{name}` probability of {listed([label])} is missing")
-            found.note(odd, f"a `{name}` probability is negative or infinite")
+            hint = (
+                "; these look like logits, of which `Rows` takes the probabilities"
+                if odd.all() and len(odd) > 1
+                else ""
+            )
+            odd_at = np.asarray((values < 0) | np.isinf(values)).argmax(axis=1)
+            found.note(
+                odd,
+                lambda row: (
+                    f"the `{name}` probability of {listed([self.labels.values[odd_at[row]]])} is "
+                    f"{values[row, odd_at[row]]:.4g}{hint}"
+                ),
+            )
         total: Floats = np.where(good, _row_sums(values), 1.0)
         left_out = world.left_out if isinstance(world, Columns) else ()
         advice = f" (without {listed(left_out)}, which no label names)" if left_out else ""
@@ -536,10 +550,45 @@ def order_in(name: str, found: FoundLabels, world: AbstractProbabilities) -> Cod
     """Where each label's probability stands."""
     labels = found.labels
     if world.labels is not None:
+        _check_columns(name, labels, world)
         return labels.order_of(name, world.labels)
+    if isinstance(world, Columns):
+        _check_endings(name, labels, world)
     if world.width != len(labels):
         raise InputError(f"`{name}` must have a probability for each of {len(labels)} labels, got {world.width}")
     return found.nameless.places(labels.values)
+
+
+def _check_columns(name: str, labels: Labels, world: AbstractProbabilities) -> None:
+    """Says which columns there should be, where they were found by what their names begin with."""
+    if not isinstance(world, Columns) or world.prefix is None:
+        return
+    there = {str(each) for each in world.names}
+    absent = [world.prefix + label for label in labels.names if world.prefix + label not in there]
+    if absent and len(there) + len(absent) == len(labels):  # else another name is like one of these
+        raise InputError(
+            f"`{name}` needs a column for each outcome, and there is no {listed(absent)}; an outcome that cannot "
+            "happen has the probability 0, and `labels` names the outcomes where other columns begin alike"
+        )
+
+
+def _check_endings(name: str, labels: Labels, world: Columns) -> None:
+    """Refuses columns in another order than the labels that their names end in."""
+    start = os.path.commonprefix([str(each) for each in world.names])
+    endings = [str(each)[len(start) :] for each in world.names]
+    expected = [label[len(os.path.commonprefix(labels.names)) :] for label in labels.names]
+    if endings != expected and sorted(endings) == sorted(expected):
+        place = next(at for at, pair in enumerate(zip(endings, expected, strict=True)) if pair[0] != pair[1])
+        raise InputError(
+            f"`{name}` must list columns in the order of the labels, but {world.names[place]!r} would be "
+            f"{labels.names[place]!r}; sort them, or say which is which: {{label: column, ...}}"
+        )
+
+
+def _of_other_kind(labels: Labels, value: Any) -> str:
+    """That labels are of another kind, a number and texts for instance."""
+    kind, kinds = identity(value)[0], {identity(each)[0] for each in labels.values}
+    return "" if kind in kinds else f"; it is a {kind}, and labels are {' and '.join(sorted(kinds))}: map them"
 
 
 # Consistency: who would have been treated as they were has the outcome that they had, whatever the coupling. That two

@@ -173,7 +173,7 @@ class Refitted:
         error = (1 - settings.level) / 2  # one side of an interval errs where doing nothing is wrongly excluded
         threshold = -ndtri(error / (2 * len(gap))) * gaps.std(axis=0, ddof=1)
         self.could_do_nothing = ~(np.abs(gap) > threshold + 1e-12).any(axis=0)
-        """Whether the refits do not exclude that the change does nothing: to the whole and to groups, or to each row."""
+        """Whether the refits leave it possible that the change does nothing: to the whole and groups, or each row."""
 
     def limits(self, floor: Any = -np.inf, ceiling: Any = np.inf) -> tuple[Floats, Floats]:
         """The interval of every number, which lies between `floor` and `ceiling`; so it does where a refit has none.

@@ -263,10 +263,8 @@ def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_squa
 def choose(scores: Scores, variances: Mapping[str, float], bounds: Bounds | None) -> tuple[str, str]:
     """The name of the coupling to choose, and why."""
     if scores.best is not None and bounds is not None:
-        why = "with one score, outcomes in its order have"
-        if not scores.one_order:
-            why = "the two worlds' scores sort the outcomes differently; matching their quantiles has"
-        return scores.best, (f"{why} the least variance of all couplings, for every row at once.")
+        why = "" if scores.one_order else "the two worlds' scores sort the outcomes differently, and "
+        return scores.best, f"{why}with one score no coupling varies less than this one."
     best = min(variances, key=lambda name: variances[name])
     if bounds is not None and variances[best] <= bounds.lower * (1 + 1e-6):
         return best, "no coupling can have less variance on these rows."

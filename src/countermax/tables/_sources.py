@@ -15,7 +15,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pyarrow
-from countermax._core.files import check_outputs
+from countermax._core.files import check_new, check_outputs
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
 from countermax._core.threads import in_threads
@@ -187,6 +187,11 @@ def source_of(data: Any, question: Question, engine: str) -> AbstractSource:
         from countermax.tables._batches import SchemaSource
 
         return SchemaSource(data, question)
+    if isinstance(data, list | tuple | Mapping):
+        raise InputError(
+            f"`data` must be a DataFrame, an Arrow table or a path, got {type(data).__name__}; of several Parquet "
+            "files name their folder, or a wildcard"
+        )
     return FrameSource(data, question)
 
 
@@ -273,11 +278,14 @@ def is_file(target: str, partition_by: Sequence[str]) -> bool:
 
 def check_file(target: str, reads: Iterable[str | Path], partition_by: Sequence[str], overwrite: bool) -> None:
     """Refuses a target that is no file of a known format, or that would destroy something."""
+    if partition_by or not Path(target).suffix:
+        raise InputError(
+            "only Parquet files are answered into a folder, and divided by `partition_by`: save the table as Parquet "
+            "and pass that path to `Rows`, or name a file to write (.csv, .parquet, .jsonl)"
+        )
     format_of(target)
-    if partition_by:
-        needed = "the table must be Parquet files, and the target a folder"
-        raise InputError(f"`partition_by` divides Parquet files into folders: {needed}")
     check_outputs([("`target`", target)], reads, overwrite=overwrite)
+    check_new([target], overwrite=overwrite)
 
 
 def write_file(

@@ -9,8 +9,8 @@ import numpy as np
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
-from countermax._core.results import WARNING, AbstractResult, Row, Table, shortened_table
-from countermax._core.words import confidence, number, percents
+from countermax._core.results import AbstractResult, Row, Table, shortened_table
+from countermax._core.words import WARNING, confidence, number, percents
 from countermax._kernel import joint_sums
 from countermax._tables.frames import Flags, Floats
 from countermax.bounds import Bounds
@@ -138,7 +138,7 @@ class SwitchingTable(AbstractResult):
     def _plot(self, title: str | None = None) -> "Figure":
         """The flows."""
         told = "Before the change, and after it" if title is None else title
-        return plotting.draw_flows(self.counts, told_apart(self.labels), told, self.coupling, self.bounds)
+        return plotting.draw_flows(self.counts, told_apart(self.labels), told, self.coupling, self.bounds, "before")
 
     def _details(self) -> Mapping[str, Any]:
         return self._named("coupling", "labels", "counts", "surplus")
