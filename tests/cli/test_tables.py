@@ -83,7 +83,7 @@ def test_labels_are_the_exact_texts_of_a_file_and_the_values_of_a_schema(suffix,
 
 COUNTS, NORMALISE = ["transitions", "counts.csv", *ASK], "pass normalise=True"
 TO_NAME = {
-    "sum of a table": (COUNTS, NORMALISE),
+    "sum of a table": (COUNTS, "pass --normalise if these are counts or weights"),
     "sum of a question": (
         ["compare", "--factual", "3,7", "--counterfactual", "1,1", "--seen", "0"],
         "Trial.from_counts",
@@ -92,7 +92,7 @@ TO_NAME = {
     "resamples": ([*COUNTS, "--normalise", "--num-resamples", "1000000000"], "`num_resamples`"),
     "one resample": ([*COUNTS, "--normalise", "--num-resamples", "1"], "`num_resamples` must be at"),
     "coding": (["transitions", "latin.csv", *ASK], "latin.csv must be UTF-8, but line 2 has the byte 0xe9"),
-    "errors": (COUNTS, "errors='missing'"),
+    "errors": (COUNTS, "--errors missing"),
     "prefix": (
         ["counterfactuals", "counts.csv", *ASK, "--prefix", "p_", "--normalise", "-o", "x.csv"],
         "pass another `prefix`",

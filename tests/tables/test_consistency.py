@@ -150,7 +150,7 @@ def test_files_say_it_in_a_column(suffix, tmp_path):
     told = CliRunner().invoke(
         app,
         ["counterfactuals", str(source), "--outcome", "status", "--factual", "p_", "--counterfactual", "q_"]
-        + ["--unchanged", "same", "-o", str(target)],
+        + ["--unchanged", "same", "-o", str(target), "--overwrite"],
     )
     assert "6 rows are unchanged" in " ".join(told.stdout.split())
 

@@ -120,8 +120,8 @@ def test_a_folder_that_was_begun_is_finished_and_another_question_is_refused(tab
 def test_what_cannot_be_written_is_refused(table, lake, tmp_path):
     rows = Rows(table, **ASK)
     for target, more, words in (
-        (tmp_path / "out", {}, "cannot tell the format from 'out'"),
-        (tmp_path / "out.csv", {"partition_by": ["year"]}, "divides Parquet files into folders"),
+        (tmp_path / "out", {}, "only Parquet files are answered into a folder"),
+        (tmp_path / "out.csv", {"partition_by": ["year"]}, "divided by `partition_by`: save the table as Parquet"),
     ):
         with pytest.raises(InputError, match=words):
             rows.write(target, **more)

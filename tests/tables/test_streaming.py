@@ -99,7 +99,7 @@ def test_transitions_are_those_of_the_python_call(tmp_path, monkeypatch):
     assert json.loads(result.stdout) == json.loads(expected.to_json())
     assert picture.read_bytes().startswith(b"\x89PNG")
     pd.testing.assert_frame_equal(pd.read_csv(out), expected.to_frame(), rtol=1e-12)
-    shown = run("transitions", source, *OPTIONS, *options, "-o", out)
+    shown = run("transitions", source, *OPTIONS, *options, "-o", out, "--overwrite")
     assert "any coupling" in shown.stdout
     assert "written" in shown.stdout
 

@@ -109,6 +109,7 @@ class FolderSource(AbstractSource):
             return self._write_file(target, columns, overwrite)
         if self._engine == "local" and "://" not in target and Path(target).suffix.lower() in FORMATS:
             check_file(target, (), partition_by, overwrite)
+        folder = Folder.at(target)
         if "://" not in target and not target.endswith("/") and not os.path.isdir(target):
             if Path(target).suffix.lower() not in ("", *FORMATS):
                 raise InputError(
@@ -118,7 +119,6 @@ class FolderSource(AbstractSource):
             if not Path(target).absolute().parent.is_dir():
                 raise InputError(f"cannot write {target}: there is no folder {Path(target).parent}; make it first")
         _check_partition(partition_by, self._files.columns.schema.names)
-        folder = Folder.at(target)
         _check_apart(self._files, folder)
         asked = _identity(self._files, self.question, columns, partition_by)
         output = AnswerFolder(folder, asked, overwrite=overwrite, engine=self._engine)
