@@ -37,5 +37,5 @@ def test_ranges_of_outcomes_drawn_as_one_stay_within_what_was_seen():
 def test_few_people_are_written_in_tenths():
     figure = draw_flows(np.array([[0.3, 0.7], [0.0, 1.0]]), ["a", "b"], "few", "mine")
     words = [text.get_text() for text in figure.axes[0].texts]
-    assert "0.3  (30%)" in words
+    assert "0.3  (30 %)" in words
     assert "b  1.7" in words

@@ -197,7 +197,7 @@ def test_rows_without_an_answer_are_named_or_left_missing(library):
         "the outcome 'cured' is none of the labels 'dead', 'ill', 'well'",
         "the `factual` probability of 'ill' is missing",
         "the `counterfactual` probabilities sum to 1.25, not to 1; pass normalise=True",
-        "a `factual` probability is negative",
+        "the `factual` probability of 'dead' is -0.1",
         "'dead' was observed but has probability zero",
     ]
     assert problems[0] is None or problems[0] != problems[0]

@@ -141,7 +141,7 @@ def test_files_that_differ_or_hold_bad_rows_are_named(table, tmp_path):
     broken = table.slice(0, 900).set_column(2, "p_dead", pa.array([-1.0 if row == 650 else 0.2 for row in range(900)]))
     pa.parquet.write_table(broken.slice(0, 500), tmp_path / "lake/a.parquet")
     pa.parquet.write_table(broken.slice(500), tmp_path / "lake/b.parquet", row_group_size=100)
-    place = rf"row 150 \(counted from 0\) of {tmp_path}/lake/b\.parquet, row group 1 cannot be answered: a `factual`"
+    place = rf"row 150 \(counted from 0\) of {tmp_path}/lake/b\.parquet, row group 1 cannot be answered: the `factual`"
     for ask in (transitions, lambda *given, **options: counterfactuals_file(*given, tmp_path / "out", **options)):
         with pytest.raises(InputError, match=place):
             ask(tmp_path / "lake", **ASK, normalise=True)

@@ -395,6 +395,7 @@ class Labels:
                 none = [label for place, label in enumerate(self.values) if place not in places]
                 odd = [value for value, place in zip(values, order.tolist(), strict=True) if place < 0]
                 found = f": {listed(none)} has none" * bool(none) + f", {listed(odd)} is no label" * bool(odd)
+                found = found or f", got {listed(values)}"
                 found += next(filter(None, map(self.resemblance, values)), "")
                 raise InputError(f"`{name}` must have one number for each of {listed(self.values)}{found}")
             given = [given[values[place]] for place in np.argsort(order)]

@@ -47,13 +47,14 @@ def counterfactuals(
 
     Example: countermax counterfactuals 's3://lake/trial/*.parquet' --engine ray ... -o s3://lake/answers
     """
-    if Path(out).suffix:  # the library looks after folders
+    if Path(out).suffix and not (out.endswith("/") or Path(out).is_dir()):  # the library looks after folders
         check_outputs([("--out", out)], [data, given.values.get("coupling", "")], overwrite=overwrite)
     found = rows_of(given, data, address).write(out, **given.of(_WRITE, READERS), overwrite=overwrite)
     over = {"any": "any coupling", "stable": "stable couplings"}.get(given.values.get("bounds", "any"))
     show(f"coupling: {found.coupling}" + (f"; bounds are over {over}" if over else ""))
     show("\n".join(found.notes))
-    show(f"written: {out} ({found.num_rows:,} rows)")
+    what = f"{found.num_rows:,} rows"
+    show(f"written: {out} ({what})" if found.is_new else f"{out} is complete already ({what}); nothing was written")
 
 
 @one_line_errors

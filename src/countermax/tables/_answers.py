@@ -66,6 +66,10 @@ def read_coupling(reader: RowReader, given: str | Path | AbstractCoupling) -> tu
 class Answered(NamedTuple):
     """What `Rows.write` has written."""
 
+    target: str
+    """The file or folder."""
+    is_new: bool
+    """Whether it was written now; not where a folder held this answer already."""
     num_rows: int
     num_unchanged: int
     """Rows that the change leaves as they were."""
@@ -122,10 +126,10 @@ class AnswerColumns:
         """What goes with the whole table, when all rows have been answered."""
         return self.metadata | {"notes": [*self.notes, *count_notes(counts)], "num_unchanged": counts.num_unchanged}
 
-    def answered(self, counts: RowCounts) -> Answered:
+    def answered(self, counts: RowCounts, target: str, *, is_new: bool = True) -> Answered:
         """What is said of a table that was written."""
         num_rows, notes = counts.num_rows + counts.num_left_out, (*self.notes, *count_notes(counts))
-        return Answered(num_rows, counts.num_unchanged, counts.num_left_out, self.coupling, notes)
+        return Answered(target, is_new, num_rows, counts.num_unchanged, counts.num_left_out, self.coupling, notes)
 
     @property
     def names(self) -> list[str]:

@@ -122,7 +122,7 @@ class FolderSource(AbstractSource):
         _check_apart(self._files, folder)
         asked = _identity(self._files, self.question, columns, partition_by)
         output = AnswerFolder(folder, asked, overwrite=overwrite, engine=self._engine)
-        manifest = output.manifest
+        manifest, is_new = output.manifest, output.manifest is None
         if manifest is None:
             schema = columns.of(self._empty).schema
             job = _Job(self._files.columns, self._asking, columns, schema, folder, output.run, tuple(partition_by))
@@ -131,7 +131,7 @@ class FolderSource(AbstractSource):
             read = [{"path": file.path, "size": file.size, "changed": file.changed} for file in self._files.files]
             manifest = output.finish({"countermax": __version__, **columns.metadata, "read": read}, records)
         counts = RowCounts(manifest["num_rows"], manifest["num_unchanged"], manifest["num_left_out"])
-        return columns.answered(counts)
+        return columns.answered(counts, target, is_new=is_new)
 
     def _write_file(self, target: str, columns: AnswerColumns, overwrite: bool) -> Answered:
         check_file(target, [file.path for file in self._files.files], (), overwrite)

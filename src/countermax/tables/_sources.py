@@ -102,7 +102,7 @@ class FrameSource(AbstractSource):
         found = as_frame(native).to_arrow()
         with open_writer(target) as writer:
             writer.write(as_frame(found).noted(found, columns.whole_metadata(counts)))
-        return columns.answered(counts)
+        return columns.answered(counts, target)
 
 
 @final
@@ -309,7 +309,7 @@ def write_file(
             whole.merge(counts)
             if bar is not None:
                 bar.advance(counts.num_rows + counts.num_left_out)
-    return columns.answered(whole)
+    return columns.answered(whole, target)
 
 
 def together(tables: Iterable[Any]) -> Any:
