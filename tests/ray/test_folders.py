@@ -209,7 +209,7 @@ def test_the_file_and_the_row_group_of_the_first_bad_row_are_named(ray, table, t
     broken = table.slice(0, 900).set_column(2, "p_dead", pa.array([-1.0 if row == 650 else 0.2 for row in range(900)]))
     store(broken.slice(0, 500), tmp_path / "lake/a.parquet")
     store(broken.slice(500), tmp_path / "lake/b.parquet", 100)
-    place = rf"row 150 \(counted from 0\) of {tmp_path}/lake/b\.parquet, row group 1 cannot be answered: a `factual`"
+    place = rf"row 150 \(counted from 0\) of {tmp_path}/lake/b\.parquet, row group 1 cannot be answered: the `factual`"
     with pytest.raises(InputError, match=place):
         counterfactuals_file(tmp_path / "lake", tmp_path / "out", **ASK, normalise=True, engine="ray")
     assert not list((tmp_path / "out").rglob("*1.parquet"))

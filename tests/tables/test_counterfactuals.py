@@ -460,7 +460,7 @@ def test_a_name_of_a_column_has_the_type_of_the_outcomes():
         found = counterfactuals(library(texts.to_dict("list")), **asked)
         assert column(found, "counterfactual_most_likely") == ["2", "02", "2.0"]
         for outcomes in ([2, 2, 2], [2.0, 2.0, None]):
-            with pytest.raises(InputError, match="`labels` must differ from each other, got 2, 2, 2.0"):
+            with pytest.raises(InputError, match="`labels` must differ from each other, got 2, 2, 2"):
                 counterfactuals(library({**texts.to_dict("list"), "y": outcomes}), **asked)
     numbers = pd.DataFrame({"y": [2.0, 3, None], "p_02": 0.5, "p_3": 0.5, "q_3.0": 0.5, "q_2": 0.5})
     found = counterfactuals(numbers, **asked, errors="missing", labels=[3, 2])
