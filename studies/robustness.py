@@ -1,7 +1,6 @@
 """Are gains called robust gains in truth? Random processes that are known, and policies optimised on estimates."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, final
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from countermax._core.page import Sheet, Value
 from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate, policy_iteration, simulate
+from countermax.mdp._arrays import Floats
 from countermax.mdp._results import SMALL
 from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
 from studies.trajectories import sepsis_log, true_value
@@ -70,34 +70,35 @@ def logged(process: FiniteMDP, family: Family, seed: int) -> EpisodeLog:
 
 
 def robust_gains(
-    family: Family, num_processes: int, num_resamples: int, advance: Callable[[float], None] = lambda _: None
+    family: Family, seeds: Sequence[int], num_resamples: int, advance: Callable[[float], None] = lambda _: None
 ) -> Result:
     """How many gains are called what, how many of those are none in truth, and how many true ones are found.
 
     True is what holds under every adapted coupling of the true process, with every reward that it may pay, for the very
-    episodes of the log; chance does not persist in these processes. Beside it, of how many episodes that the policy
-    changes the interval of the effect by Gumbel-max has the effect in the true process.
+    episodes of the log; of robust ones, what holds in the true process even if chance may persist. Beside it, of how
+    many episodes that the policy changes the interval of the effect by Gumbel-max has the effect in the true process.
 
     Args:
         family: The processes.
-        num_processes: Number of processes, each logged once by random actions.
+        seeds: Seeds that pick the processes, each logged once by random actions.
         num_resamples: Number of models drawn from the posterior of an estimate.
         advance: Function that is told which fraction is done.
     """
-    counts: Counter[str] = Counter()
-    for seed in range(num_processes):
+    counts = dict[str, np.ndarray]()
+    for done, seed in enumerate(seeds):
         process = random_process(family, seed)
         log = logged(process, family, seed)
         model = estimate(log, absorbing=process.absorbing)
         policy = policy_iteration(replace(model, discount=_PATIENCE)).policy
         informed = [_drawn_by_who_knows(family, log, np.random.default_rng([5, seed, n])) for n in range(num_resamples)]
-        counts.update(_counted(process, model, log, policy, family.noise, informed))
-        advance((seed + 1) / num_processes)
-    return dict(counts)
+        found = _counted(process, model, log, policy, family.noise, informed)
+        counts = {name: counts.get(name, 0) + number for name, number in found.items()}
+        advance((done + 1) / len(seeds))
+    return {name: number.tolist() for name, number in counts.items()}
 
 
 def _drawn_by_who_knows(family: Family, log: EpisodeLog, random: np.random.Generator) -> FiniteMDP:
-    """A process from the posterior of somebody who knows how the family is drawn, with the least rewards it may pay.
+    """A process from the posterior of somebody who knows how the family is drawn.
 
     A row leads to what was seen and to other states at random, as many as rows have, and has a Dirichlet posterior; a
     state's mean reward is a normal variable, and all rewards seen lie within the noise of it.
@@ -116,10 +117,9 @@ def _drawn_by_who_knows(family: Family, log: EpisodeLog, random: np.random.Gener
     for row, count in zip(rows.reshape(-1, size), counts.reshape(-1, size), strict=True):
         order = np.lexsort((random.random(size), count == 0))[: family.num_successors]
         row[order] = np.maximum(random.dirichlet(1 + count[order]), _POSSIBLE)
-    found = FiniteMDP.from_dense(
+    return FiniteMDP.from_dense(
         rows / rows.sum(axis=2, keepdims=True), rewards, start=np.eye(size)[0], absorbing=[size - 1]
     )
-    return _paying_least(found, family.noise)
 
 
 def _paying_least(process: FiniteMDP, noise: float) -> FiniteMDP:
@@ -129,30 +129,41 @@ def _paying_least(process: FiniteMDP, noise: float) -> FiniteMDP:
 
 def _counted(
     process: FiniteMDP, model: FiniteMDP, log: EpisodeLog, policy: np.ndarray, noise: float, informed: list[FiniteMDP]
-) -> dict[str, int]:
+) -> dict[str, np.ndarray]:
     posterior = Posterior(num_draws=len(informed))
     cohort = Cohort(log, policy, process=model, posterior=posterior)
     found, name = cohort.rank(["gumbel-max"]), "Gumbel-max"
 
-    def gains(those: FiniteMDP) -> np.ndarray:
-        return Cohort(log, policy, process=those).bounds().lower - found.observed
+    def gains(those: FiniteMDP, *, persistent: bool = False) -> Floats:
+        least = Cohort(log, policy, process=_paying_least(those, noise)).bounds(persistent=persistent).lower
+        return least - found.observed
 
-    truth = gains(_paying_least(process, noise)) > SMALL
-    at_least = np.quantile([gains(each) for each in informed], 1 - posterior.attained, axis=0, method="weibull")
     known = Cohort(log, policy, process=process)
-    effects, bounds, interval = known.replay().effects, known.bounds(), found.intervals[name]
+    effects, bounds = known.replay().effects, known.bounds()
     changed = (bounds.width > SMALL) | (np.abs(effects) > SMALL)
-    covered = changed & (interval.lower <= effects + SMALL) & (effects <= interval.upper + SMALL)
+    truth, each_gain = gains(process) > SMALL, np.array([gains(each) for each in informed])
     called = {
         "given": cohort.bounds().lower - found.observed > SMALL,
         "agreed": found.agreed,
         "robust": found.robust,
-        "informed": at_least > SMALL,
+        "informed": np.quantile(each_gain, 1 - posterior.attained, axis=0, method="weibull") > SMALL,
     }
-    answers = {"true": truth, "changed": changed, "covered": covered, **called}
-    answers |= {"found": found.agreed & truth, "informed_found": called["informed"] & truth}
+    lasting = gains(process, persistent=True) > SMALL
+    answers = {"true": truth, "lasting": lasting, "changed": changed, **called}
+    answers |= {f"{each}_found": called[each] & truth for each in ("agreed", "informed")}
+    answers["lasting_found"] = found.robust & lasting
+    tail = (1 - posterior.attained) / 2
+    models = [Cohort(log, policy, process=each).replay().effects for each in informed]
+    informed_limits = np.quantile(models, [tail, 1 - tail], axis=0, method="weibull")
+    for each, (low, high) in (("covered", found.intervals[name][:2]), ("informed_covered", informed_limits)):
+        answers[each] = changed & (low <= effects + SMALL) & (effects <= high + SMALL)
     answers |= {f"{each}_wrongly": gains & ~truth for each, gains in called.items()}
-    return {each: int(those.sum()) for each, those in answers.items()}
+    sure = (each_gain > SMALL).sum(axis=0)  # models with a gain
+    return {
+        **{each: those.sum() for each, those in answers.items()},
+        "informed_sure": np.bincount(sure[truth], minlength=len(informed) + 1),
+        "informed_sure_wrongly": np.bincount(sure[~truth], minlength=len(informed) + 1),
+    }
 
 
 def sepsis_gains(num_episodes: int, num_resamples: int) -> Result:
@@ -179,9 +190,9 @@ def sepsis_gains(num_episodes: int, num_resamples: int) -> Result:
 
 _SEPSIS = "sepsis"
 _FOUND = "found", "informed_found"
-_NUM_PROCESSES = {"quick": 2, "published": 30, "best": 30}
+_NUM_PROCESSES = {"quick": 2, "published": 60, "best": 60}
 _NUM_PATIENTS = {"quick": 50, "published": 1000, "best": 1000}
-_COST_OF_A_PROCESS = 1.5
+_COST_OF_A_PROCESS = 5.0
 
 
 @final
@@ -199,7 +210,7 @@ class Robustness(AbstractExperiment):
         families = []
         for name, family in FAMILIES.items():
             # of rows with many successors few gains are known, so it takes more processes to count them
-            many = number * (3 if family.num_successors > 4 else 1)
+            many = number * (4 if family.num_successors > 4 else 1)
             settings = {**family._asdict(), **common, "num_processes": many}
             families.append(Cell(self.name, name, settings, cost=many * _COST_OF_A_PROCESS))
         patients = {"num_episodes": _NUM_PATIENTS[preset], **asked}
@@ -213,7 +224,7 @@ class Robustness(AbstractExperiment):
         if cell.name == _SEPSIS:
             return sepsis_gains(settings["num_episodes"], settings["num_resamples"])
         family = Family(*(settings[each] for each in Family._fields))
-        return robust_gains(family, settings["num_processes"], settings["num_resamples"], context.advance)
+        return robust_gains(family, range(settings["num_processes"]), settings["num_resamples"], context.advance)
 
     def section(self, stored: Mapping[str, Result]) -> Section:
         """Gains by what was asked for: every coupling of the estimate, or every model too."""

@@ -181,7 +181,7 @@ class Cohort:
             censored=censored,
             behaviour=done if actions == "coupled" else None,
             usual=usual,
-            varying=VaryingRewards.of_log(log) if self._rewards_vary else None,
+            varying=VaryingRewards.of_log(log) if self._rewards_may_vary else None,
         )
         self._compared = steps_compared(log, self.process.ends, self.horizon)
         self._censored = int((self._compared < self.horizon).sum())
@@ -471,10 +471,9 @@ class Cohort:
         return distribution_of(context, self._weighed, kept, weighted, num_resamples, level, key)
 
     @property
-    def _rewards_vary(self) -> bool:
-        """Whether rewards of one transition vary, or nobody can know because each was seen once."""
-        counts = self.process.counts
-        return self.process.reward_variances is not None or (counts is not None and int(counts.max()) <= 1)
+    def _rewards_may_vary(self) -> bool:
+        """Whether rewards of one transition may vary: an estimate's means say nothing of that."""
+        return self.process.reward_variances is not None or self.process.counts is not None
 
     def _weighed(self, chosen: Ints | None) -> tuple[EpisodeLog, Floats]:
         """Some of the episodes, by default all, and their ratios; the behaviour is estimated from them unless known."""

@@ -24,7 +24,7 @@ from countermax.mdp._process import FiniteMDP, with_transitions
 _NEVER = 1e-9  # what was seen is at least as likely as this
 _RARE = 0.1  # of a visit: unseen successors below it are dropped or lifted to it, by chance, and keep their mean
 _WEIGHTS = (0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0)
-_STRENGTHS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+_STRENGTHS = (0.0, 0.5, 1.0, 2.0, 4.0)  # more would draw what an action does towards what others do, and effects to zero
 _SCANS = 60  # of expectation and maximisation; later ones change no digit that matters
 _ROUNDS = 50  # of drawing states that are not in a row yet
 _MOST_NEW = 64  # unseen states of a row; if there are more, so many have the weight of all
@@ -287,15 +287,17 @@ class _Rewards:
         times, spare = seen.times, seen.times.sum() - len(seen.times)
         self._limits = seen.reward.min(), seen.reward.max()
         if scored:
-            self._common = 0.0
+            common = 0.0
         elif spare:
-            self._common = float(seen.spread @ times) / spare
+            common = float(seen.spread @ times) / spare
         else:
-            self._common = float(np.cov(seen.reward, aweights=times)) if len(times) > 1 else 0.0
-        # one visit shows no variance
-        self._variance = (seen.spread * times + _PRIOR_FREEDOM * self._common) / (times - 1 + _PRIOR_FREEDOM)
+            common = float(np.cov(seen.reward, aweights=times)) if len(times) > 1 else 0.0
+        # one visit shows no variance: where none into a state was seen twice, all between them may be noise
+        self._common = np.maximum(common, _between_single_ones(seen, num_states))
+        self._variance = seen.spread * times + _PRIOR_FREEDOM * self._common[seen.state]
+        self._variance /= times - 1 + _PRIOR_FREEDOM
         self._state, self._reward, self._error = seen.state, seen.reward, self._variance / times
-        self._between = 0.0 if scored else _between(seen, self._common, num_states)
+        self._between = 0.0 if scored else _between(seen, common, num_states)
         whole = self._between + self._error
         weight = 1 / whole if whole.all() else times
         total = np.bincount(seen.state, weight, minlength=num_states)
@@ -315,7 +317,17 @@ class _Rewards:
         reward = np.where(known, own * self._reward[cell] + (1 - own) * mean[successor], mean[successor])
         reward = np.where(known & (self._error[cell] == 0), self._reward[cell], reward)
         reward = np.clip(reward + error * random.standard_normal(len(successor)), *self._limits)
-        return reward, np.where(known, self._variance[cell], self._common)
+        return reward, np.where(known, self._variance[cell], self._common[successor])
+
+
+def _between_single_ones(seen: _Seen, num_states: int) -> Floats:
+    """[state]: the variance of rewards into it, where no transition was seen twice."""
+    number = np.bincount(seen.state, minlength=num_states)
+    mean = np.bincount(seen.state, seen.reward, num_states) / np.maximum(number, 1)
+    off = seen.reward - mean[seen.state]
+    off[np.abs(off) <= 1e-10 * np.abs(seen.reward)] = 0
+    found = np.bincount(seen.state, off**2, num_states) / np.maximum(number - 1, 1)
+    return np.where(np.bincount(seen.state, seen.times > 1, num_states) > 0, 0.0, found)
 
 
 def _are_scores(seen: _Seen, absorbing: NDArray[np.bool_]) -> bool:

@@ -20,59 +20,68 @@ from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._questions import Facts, exact_rows
 
 _FAR = 1e3  # times the range of rewards: from there on they are moved to zero before they are squared
-_OFTEN = 5  # visits, from which on a transition's own rewards say how much they vary
+_ENOUGH = 4  # rewards beyond their means, from which on those into a state say how far they lie from them
+_ROUNDING = 1e-10  # of rewards: what means of equal ones may be off by
 _BY_EPISODE = ("first", "seen", "steps", "censored", "earned")
 
 
 class VaryingRewards(NamedTuple):
-    """The least and the largest reward of every transition of a log, where they vary.
+    """How far rewards lie from their means, and the least and the largest one of every transition of a log.
 
-    A transition seen fewer than five times may vary as much as any into the same state does or, where all of those are
-    as rare, as any at all.
+    A reward of any transition into a state may be as far from its mean as one was that was seen there. Where too few
+    were seen to say so, it may be as far as anywhere. A transition seen once says nothing: where none into a state was
+    seen twice, all of them count as one.
     """
 
     cells: Ints
     """(state * num_actions + action) * num_states + next state of each transition, in ascending order."""
-    lower: Floats
-    upper: Floats
-    arriving: Bounds
-    """The same by next state, whatever led there; NaN where nobody came."""
+    seen: Bounds
+    """The least and the largest reward of each."""
+    room: Bounds
+    """By next state: how far below and above the mean."""
+    known: tuple[float, float]
+    """Nothing is paid beyond what was ever seen."""
 
     @classmethod
-    def of_log(cls, log: EpisodeLog) -> "VaryingRewards":
-        """From all steps; where none was seen twice, each may vary as much as all of them do."""
-        steps = log.steps()
-        cells = (steps.state * log.num_actions + steps.action) * log.num_states + steps.next_state
+    def of_log(cls, log: EpisodeLog) -> "VaryingRewards | None":
+        """From all steps; None where rewards of one transition did not vary."""
+        steps, size = log.steps(), log.num_states
+        cells = (steps.state * log.num_actions + steps.action) * size + steps.next_state
         cells, where, times = np.unique(cells, return_inverse=True, return_counts=True)
-        lower, upper = np.full(len(cells), np.inf), np.full(len(cells), -np.inf)
-        np.minimum.at(lower, where, steps.reward)
-        np.maximum.at(upper, where, steps.reward)
-        widths, often, into = upper - lower, times >= _OFTEN, cells % log.num_states
-        widest = float(widths.max() if (times > 1).any() else np.ptp(steps.reward))
-        by_state = np.full(log.num_states, np.nan)
-        np.fmax.at(by_state, into[often], widths[often])
-        room = np.where(often, widths, np.where(np.isnan(by_state[into]), widest, by_state[into]))
-        room = np.maximum(room, widths)
-        least, most = steps.reward.min(), steps.reward.max()  # nothing beyond what was ever seen
-        lower, upper = np.maximum(upper - room, least), np.minimum(lower + room, most)
-        arriving = np.full((2, log.num_states), np.nan)
-        np.fmin.at(arriving[0], into, lower)
-        np.fmax.at(arriving[1], into, upper)
-        return cls(cells, lower, upper, Bounds(*arriving))
+        arrivals, into = np.bincount(steps.next_state, minlength=size), cells % size
+        spare = np.bincount(into, times - 1, minlength=size)
+        repeated = spare > 0
+        group = np.where(repeated[into], np.arange(len(cells)), len(cells) + into)[where]
+        number = np.bincount(group)
+        off = steps.reward - (np.bincount(group, steps.reward) / np.maximum(number, 1))[group]
+        off = np.where(np.abs(off) > _ROUNDING * np.abs(steps.reward), off, 0)
+        off *= np.sqrt(number / np.maximum(number - 1, 1))[group]  # means are nearer to what they are made of
+        limits = np.zeros((2, size))
+        np.maximum.at(limits[0], steps.next_state, -off)
+        np.maximum.at(limits[1], steps.next_state, off)
+        widest = limits[:, repeated if repeated.any() else slice(None)].max(axis=1)
+        few = np.where(repeated, spare, arrivals - 1) < _ENOUGH
+        limits = np.where(few, np.maximum(limits, widest[:, None]), limits)
+        if not limits.any():
+            return None
+        least, most = np.full(len(cells), np.inf), np.full(len(cells), -np.inf)
+        np.minimum.at(least, where, steps.reward)
+        np.maximum.at(most, where, steps.reward)
+        known = float(steps.reward.min()), float(steps.reward.max())
+        return cls(cells, Bounds(least, most), Bounds(*limits), known)
 
     def of(self, mdp: FiniteMDP) -> tuple[Floats, Floats]:
         """[state, action, slot]: the limits in a process, some of whose transitions the log may not have."""
         row = np.arange(mdp.num_states * mdp.num_actions).reshape(mdp.num_states, mdp.num_actions, 1)
         cells = row * mdp.num_states + mdp.successors
         place = np.minimum(np.searchsorted(self.cells, cells), len(self.cells) - 1)
-        known, live = self.cells[place] == cells, (mdp.probs > 0) & ~mdp.absorbing[:, None, None]
+        seen, live = self.cells[place] == cells, (mdp.probs > 0) & ~mdp.absorbing[:, None, None]
         found = []
-        for own, elsewhere, better in (
-            (self.lower, self.arriving.lower, np.fmin),
-            (self.upper, self.arriving.upper, np.fmax),
-        ):
-            limit = better(np.where(known, own[place], elsewhere[mdp.successors]), mdp.rewards)
-            found.append(np.where(live, limit, mdp.rewards))
+        for sign, own, room in zip((-1, 1), self.seen, self.room, strict=True):
+            outer = np.fmin if sign < 0 else np.fmax
+            far = np.clip(mdp.rewards + sign * room[mdp.successors], *self.known)
+            limits = outer(np.where(seen, own[place], far), outer(far, mdp.rewards))
+            found.append(np.where(live, limits, mdp.rewards))
         return found[0], found[1]
 
 
