@@ -171,6 +171,28 @@ def test_a_transition_seen_once_has_an_unknown_reward_error():
     assert 0.3 < np.std(draws) < 3
 
 
+def test_rewards_of_an_action_taken_seldom_vary_as_much_as_those_of_others():
+    """One noise for all and no effect for anybody; what a few people earned is not all that may be earned."""
+    rng = np.random.default_rng(5)
+    rows = [(episode, 0, 0, int(episode % 20 == 0), 1, float(rng.normal())) for episode in range(440)]
+    log = EpisodeLog.from_frame(frame_of(*rows))
+    found = Cohort(log, deterministic([1, 1], 2), posterior=Posterior(num_draws=40)).rank(["gumbel-max"])
+    least = log.rewards[log.actions == 1].min()
+    assert (log.rewards[:, 0] < least).sum() > 8
+    assert found.agreed.sum() <= 2
+
+
+def test_what_was_seen_once_is_not_constant_because_rewards_elsewhere_are():
+    rng = np.random.default_rng(1)
+    rows = [(each, 0, each // 2, each % 2, 50, float(rng.normal())) for each in range(100)]
+    rows += [(100 + each, 0, 51, each % 2, 52, 1.0) for each in range(100)]
+    log = EpisodeLog.from_frame(frame_of(*rows), num_states=53, num_actions=2)
+    found = Cohort(log, deterministic([1] * 53, 2), posterior=Posterior(num_draws=40)).rank(["maximal"])
+    assert not found.agreed.any()
+    constant = [each.rewards[51, 1, 0] for each in Posterior(num_draws=20).draws(estimate(log))]
+    np.testing.assert_array_equal(constant, 1.0)
+
+
 def test_untried_actions_earn_what_their_end_earns_and_nothing_that_rests_on_them_is_robust():
     rng, rows = np.random.default_rng(0), []
     for episode in range(60):
@@ -352,3 +374,8 @@ def test_a_log_that_earned_other_rewards_than_the_process_pays_is_told():
     )
     assert "rewards of the log and of the process disagree" in str(Cohort(LOG, POLICY, process=other).replay())
     assert "disagree" not in str(Cohort(LOG, POLICY, process=MDP).replay())
+    noisy = noisy_log()
+    model = estimate(noisy)
+    assert "disagree" not in str(Cohort(noisy, process=model).replay())
+    shifted = replace(model, rewards=model.rewards + (model.probs > 0) * ~model.absorbing[:, None, None])
+    assert "disagree at 400 of 400 steps" in str(Cohort(noisy, process=shifted).replay())

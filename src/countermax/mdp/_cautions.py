@@ -22,6 +22,7 @@ _SMALL_SHARE = 1e-9  # rounding
 _FEW_EPISODES = 30
 _THIN_VISITS = 10
 _DISAGREEING = 1e-6
+_STANDARD_ERRORS = 5.0  # of mean rewards: beyond them it is no chance
 _LARGE_THIN_SHARE = 0.1
 _SELDOM = 0.05
 
@@ -44,14 +45,21 @@ def told_of_ends(
 
 
 def told_of_rewards(log: EpisodeLog, process: FiniteMDP) -> tuple[str, ...]:
-    """Whether the log earned what the process pays, where that does not vary."""
+    """Whether the log earned what the process pays: each time, or on average where that varies."""
     steps = log.steps()
     rows = process.successors[steps.state, steps.action], process.probs[steps.state, steps.action] > 0
     there = (rows[0] == steps.next_state[:, None]) & rows[1]
-    paid = process.rewards[steps.state, steps.action, there.argmax(axis=1)]
+    each = np.arange(len(there)), there.argmax(axis=1)
+    paid = process.rewards[steps.state, steps.action][each]
+    earned, room = steps.reward, _DISAGREEING * np.maximum(1, np.abs(paid))
     if process.reward_variances is not None:
-        there &= process.reward_variances[steps.state, steps.action] == 0
-    off = there.any(axis=1) & (np.abs(paid - steps.reward) > _DISAGREEING * np.maximum(1, np.abs(paid)))
+        variance = process.reward_variances[steps.state, steps.action][each]
+        cells = np.stack([steps.state, steps.action, steps.next_state], axis=1)
+        _, where, times = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
+        mean = (np.bincount(where.ravel(), earned) / times)[where.ravel()]
+        earned = np.where(variance > 0, mean, earned)
+        room = room + _STANDARD_ERRORS * np.sqrt(variance / times[where.ravel()])
+    off = there.any(axis=1) & (np.abs(paid - earned) > room)
     if not off.any():
         return ()
     at = int(off.argmax())

@@ -256,8 +256,8 @@ class Cohort:
 
         Valid for every coupling that draws afresh at each step (adapted couplings); sharp if these may differ from step
         to step. What persists, such as a trait of a patient that is not recorded, is no such coupling. Where rewards of
-        one transition vary, each may be any that was seen there. The mean of the bounds over many episodes is valid for
-        the mean value, but wider than need be.
+        one transition vary, each may be any that was seen there, or as far from its mean as any into the same state.
+        The mean of the bounds over many episodes is valid for the mean value, but wider than need be.
 
         Args:
             stable: Whether to allow only couplings that are counterfactually stable (Gumbel-max is one), over states as

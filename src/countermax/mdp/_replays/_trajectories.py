@@ -10,7 +10,7 @@ it. Backwards from the last step, the best (the worst) such row from every state
 trajectory. The logged action in the logged state leads to the logged successor for certain. No coupling that draws
 afresh at each step (an adapted coupling) gives a value outside the bounds; some attain each, if they may differ from
 step to step. Where chance may persist across steps there are wider ones, in `_persistent`. Where the rewards of one
-transition vary, bounds let each be any that was seen.
+transition vary, bounds let each be any that was seen, or as far from its mean as any into the same state.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
