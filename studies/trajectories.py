@@ -10,10 +10,9 @@ import numpy as np
 
 from countermax._core.page import Sheet, Value
 from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax
-from countermax.couplings._named import named_couplings
+from countermax.couplings._named import LEARNED, named_couplings
 from countermax.intervals._interval import percentile_interval
 from countermax.learning import SquaredDifference, Training, evaluate, fit
-from countermax.learning._recipe import LEARNED
 from countermax.mdp import (
     Cohort,
     EpisodeLog,

@@ -21,10 +21,9 @@ from countermax._core.words import confidence, number, span
 from countermax.causation import Causation
 from countermax.comparison import Comparison
 from countermax.couplings import Gadget2, InverseCDF
-from countermax.couplings._named import named_couplings
+from countermax.couplings._named import LEARNED, named_couplings
 from countermax.intervals import Interval
 from countermax.learning import Evaluation, PerturbedPair, SquaredDifference, Training, evaluate, fit
-from countermax.learning._recipe import LEARNED
 from countermax.trial import Trial
 
 _BY_SCORE = "inverse CDF by score"

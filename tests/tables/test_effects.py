@@ -12,10 +12,10 @@ from asking import counterfactuals, effects
 from numpy.testing import assert_allclose
 
 from countermax import Bounds, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Optimal, individual_effect
+from countermax.couplings._named import LEARNED
 from countermax.effects import effect_from_joint
 from countermax.intervals import Interval
 from countermax.learning import Training
-from countermax.learning._recipe import LEARNED
 
 LABELS = ["churned", "downgraded", "stayed"]
 SCORE = np.array([0.0, 3.0, 1.0])
@@ -113,9 +113,9 @@ def test_the_picture_shows_intervals_where_the_result_has_them(scored):
 
 
 def test_several_scores_are_learned_on_the_frames_own_pairs(monkeypatch):
+    from countermax import learning
     from countermax.learning import Fit
     from countermax.learning._loop import History
-    from countermax.tables import _scores
 
     frame, p, q, _ = customers(10)
     scores = {"income": [0.0, 1.0, 2.0], "effort": [1.0, 0.0, 1.0]}
@@ -127,7 +127,7 @@ def test_several_scores_are_learned_on_the_frames_own_pairs(monkeypatch):
         assert training.steps == 20
         return Fit(coupling, History(), "finished", None)
 
-    monkeypatch.setattr(_scores, "fit", untrained)
+    monkeypatch.setattr(learning, "fit", untrained)
     asked = {"score": scores, "learn": gadget, "training": Training(steps=20), "couplings": {"own": "independent"}}
     found = effects(pl.from_pandas(frame), **ask(p, q), **asked)
     assert list(found.variances) == ["own", "learned Gadget 2"]

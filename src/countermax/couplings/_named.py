@@ -43,6 +43,8 @@ _NAME_OF = {name.lower().replace(" ", "-"): name for name in _ORDER}
 NAMES = tuple(_NAME_OF)
 """What couplings are called in words: gumbel-max, inverse-cdf, inverse-cdf-by-score, vector-quantile and so on."""
 
+LEARNED = "learned Gadget 2"
+"""What results call a Gadget 2 that was learned beside them."""
 _SHARED = "gumbel-max-shared-"  # and a rate behind it
 _SHARED_SHOWN = "Gumbel-max shared"
 _NESTED = "nested-gumbel-max-"  # and a dissimilarity behind it, and nests in brackets

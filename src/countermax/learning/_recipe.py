@@ -119,8 +119,6 @@ STARTS = {
     "gadget-1": ("random", "gumbel-max"),
     "gadget-2": ("random", "scattered", "inverse-cdf", "inverse-cdf-by-score", "barycenter", "vector-quantile"),
 }
-LEARNED = "learned Gadget 2"
-"""What results call a Gadget 2 that was learned beside them."""
 _PARTS = ("perceptron", "constant")
 _SCATTER = 3.0
 _LATENTS = 64, 256  # between which their number grows with that of the outcomes

@@ -17,7 +17,6 @@ from countermax.bounds import Bounds
 from countermax.comparison._measuring import ANY, EVERYBODY
 from countermax.couplings import AbstractCoupling, Gadget2, Independent, InverseCDF
 from countermax.intervals import Interval
-from countermax.learning import Fit
 from countermax.tables import _scores
 from countermax.tables._groups import added_up, rows_of
 from countermax.tables._notes import count_notes, label_notes, shown_name, what_is_known
@@ -28,6 +27,8 @@ from countermax.tables._sources import AbstractSource
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from countermax.learning import Fit
 
 
 @final
@@ -54,7 +55,7 @@ class TableEffects(AbstractResult):
     choice: str
     """The name of the coupling to choose for this score."""
     reason: str
-    fit: Fit[Gadget2] | None
+    fit: "Fit[Gadget2] | None"
     """How the learned coupling came about, if one was asked for."""
     individual: Any
     """A frame with each row's effect under each coupling and its bounds; None where no outcome was given."""

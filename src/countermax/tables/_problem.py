@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, final
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final
 
 from jaxtyping import PRNGKeyArray
 
@@ -16,7 +16,6 @@ from countermax._core.quantities import as_count, as_seed
 from countermax._tables.files import MoreColumnsError
 from countermax.causation import Causation
 from countermax.couplings import AbstractCoupling, Gadget2
-from countermax.learning import ObservedPairs, Training
 from countermax.tables._answers import AnswerColumns, Answered
 from countermax.tables._batches import Answering, SchemaSource, Sums
 from countermax.tables._causes import table_causes
@@ -29,6 +28,9 @@ from countermax.tables._sources import AbstractSource, FileSource, FrameSource, 
 from countermax.tables._switching import SwitchingTable, table_switching
 from countermax.tables._transitions import Transitions, table_transitions
 from countermax.tables._utilities import Utilities
+
+if TYPE_CHECKING:
+    from countermax.learning import ObservedPairs, Training
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -292,7 +294,7 @@ class Rows:
         *,
         counterfactual_score: Any = None,
         learn: bool | Gadget2 = False,
-        training: Training | None = None,
+        training: "Training | None" = None,
         checkpoint: str | Path | None = None,
         key: PRNGKeyArray | None = None,
     ) -> TableEffects:
@@ -351,7 +353,7 @@ class Rows:
         return table_causes(self._source, self._refitting, event, at_least, gain, names, couplings)
 
     @_to_the_end
-    def pairs(self, *, most: int = MOST_PAIRS, seed: int = 0) -> ObservedPairs:
+    def pairs(self, *, most: int = MOST_PAIRS, seed: int = 0) -> "ObservedPairs":
         """The pairs of worlds in the table's rows, to train a coupling on; of many rows some are drawn.
 
         Args:

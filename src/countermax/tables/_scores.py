@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +15,12 @@ from countermax._core.labels import Labels
 from countermax._tables.frames import Codes, Floats, check_new_names
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF
-from countermax.couplings._named import as_couplings, is_same, named_couplings
-from countermax.learning import Fit, MatrixLoss, ObservedPairs, SquaredDifference, Training, fit
-from countermax.learning._losses import least_losses
-from countermax.learning._recipe import LEARNED
+from countermax.couplings._named import LEARNED, as_couplings, is_same, named_couplings
 from countermax.tables._reading import NOBODY, Chunk
 from countermax.tables._sources import AbstractSource
+
+if TYPE_CHECKING:
+    from countermax.learning import Fit, ObservedPairs, SquaredDifference, Training
 
 PRECISION = "Least variance is a criterion of precision, not evidence that the mechanism is true."
 MOST_PAIRS = 4096
@@ -70,8 +70,10 @@ class Scores:
         """What an effect on each of the scores is more than that on the centred ones."""
         return self.counterfactual[0] - self.factual[0]
 
-    def loss(self) -> SquaredDifference:
+    def loss(self) -> "SquaredDifference":
         """The squared effect, added up over scores."""
+        from countermax.learning import SquaredDifference  # where it is asked for, since it takes long to import
+
         return SquaredDifference(jnp.asarray(self.factual), jnp.asarray(self.counterfactual))
 
 
@@ -132,7 +134,7 @@ class Compared:
 
     scores: Scores
     couplings: dict[str, AbstractCoupling]
-    learned: Fit[Gadget2] | None
+    learned: "Fit[Gadget2] | None"
     """How the learned coupling came about, if one was asked for."""
 
 
@@ -169,11 +171,13 @@ def learn_coupling(
     rows: AbstractSource,
     compared: Compared,
     learn: bool | Gadget2,
-    training: Training | None,
+    training: "Training | None",
     checkpoint: str | Path | None,
     key: PRNGKeyArray | None,
 ) -> Compared:
     """Trains a gadget on the table's own worlds, and compares it too."""
+    from countermax.learning import Training, fit
+
     if LEARNED in compared.couplings:
         _refuse_name(LEARNED)
     size = len(compared.scores.factual)
@@ -196,8 +200,10 @@ def _refuse_name(name: str) -> NoReturn:
     raise InputError(f"`couplings` must not reuse the name {name!r}, which is the library's own; rename yours")
 
 
-def own_pairs(rows: AbstractSource, most: int = MOST_PAIRS, seed: int = 0) -> ObservedPairs:
+def own_pairs(rows: AbstractSource, most: int = MOST_PAIRS, seed: int = 0) -> "ObservedPairs":
     """The table's own pairs of worlds; of at most `most` rows, drawn without replacement, where there are more."""
+    from countermax.learning import ObservedPairs
+
     count = rows.num_rows
     drawn = np.sort(np.random.default_rng(seed).choice(count, min(most, count), replace=False))
     some = [each for each in rows.each(_drawn_pairs, drawn) if len(each)]
@@ -247,6 +253,9 @@ def _divided(pairs: Floats, weights: Any) -> Weighted:
 
 def bounds_by_transport(pairs: Weighted, scores: Scores, mean: Floats, kept_square: float, total: float) -> Bounds:
     """The least and the largest variance over all couplings with several scores."""
+    from countermax.learning import MatrixLoss
+    from countermax.learning._losses import least_losses
+
     log_p, log_q, weights = pairs
     least = most = np.zeros(len(log_p))
     if len(log_p):
