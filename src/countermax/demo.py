@@ -27,7 +27,7 @@ from countermax.learning import Evaluation, PerturbedPair, SquaredDifference, Tr
 from countermax.trial import Trial
 
 _BY_SCORE = "inverse CDF by score"
-_SHOWN = ("any coupling", "stable couplings", "Gumbel-max", _BY_SCORE)
+_SHOWN = ("any coupling", "stable couplings", "Gumbel-max", _BY_SCORE, "independent")
 
 
 @dataclass(frozen=True)

@@ -210,3 +210,14 @@ def test_no_world_that_is_tried_looks_like_probabilities(size):
         for case in cases(size, np.dtype(np.float32), jax.random.key(seed)):
             for logits in (case.p, case.q):
                 assert logits.min() < 0 or logits.min() == logits.max() or abs(logits.sum() - 1) > 1e-3, (seed, case)
+
+
+def test_a_verdict_is_words_and_what_is_raised_is_what_is_broken_alone():
+    laws = (Law("rows add up", True, "within 1e-12"), Law("columns add up", False, "off by 0.46"))
+    found = Conformance("Mine", 4, "quick", 1000, 1e-6, laws)
+    assert [line[:2] for line in found.tables()[0].lines] == [["rows add up", "holds"], ["columns add up", "BROKEN"]]
+    with pytest.raises(AssertionError) as raised:
+        found.raise_if_broken()
+    lines = str(raised.value).splitlines()
+    assert lines[0] == "Mine DOES NOT CONFORM: 1 of 2 laws are broken."
+    assert lines[1:] == ["BROKEN: columns add up: off by 0.46"]

@@ -128,6 +128,7 @@ def table_causes(
                 *_same_world_notes(reader, sums.counts, arms),
                 *(f"{each.name}: {each.meaning}." for each in questions),
                 *_averages(questions, count),
+                *(["Outcomes seen are not used here."] if refitting is None and reader.outcome is not None else []),
                 what_is_known(reader, refitting),
                 *label_notes(reader, chosen.values()),
                 *count_notes(sums.counts),

@@ -12,7 +12,7 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_choice, as_count
-from countermax._core.results import AbstractResult, Row
+from countermax._core.results import AbstractResult, Row, Table
 from countermax.couplings import (
     AbstractArgmaxSampler,
     AbstractCoupling,
@@ -81,9 +81,13 @@ class Conformance(AbstractResult):
         return f"{self.coupling} DOES NOT CONFORM: {len(self.broken)} of {len(self.laws)} laws are broken."
 
     def raise_if_broken(self) -> None:
-        """Fails with the report as the message, for use in a test."""
+        """Fails with the laws that are broken as the message, for use in a test."""
         if not self.passed:
-            raise AssertionError(f"\n{self}")
+            raise AssertionError("\n".join([self._summary(), *self.notes]))
+
+    def tables(self) -> list[Table]:
+        """Which laws hold."""
+        return [Table(["law", ""], [[law.name, "holds" if law.passed else "BROKEN"] for law in self.laws], 2)]
 
     def _plot(self) -> "plotting.Figure":
         title = f"{self.coupling}, {self.num_outcomes} outcomes"
