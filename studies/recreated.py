@@ -192,5 +192,4 @@ if __name__ == "__main__":
         error = values["errors that exactness removes"].get(name)
         lines.append(f"{name:30}{value:>10.3f}{'' if error is None else f'{error:.3f}':>11}{values[name]:>8.3f}")
     lines.append(f"{_DRAWN:30}{'':>10}{'':>11}{values[_DRAWN]:>8.3f} (error {values['its error']:.3f})")
-    lines.append(f"{'counterfactual, any coupling':30}{'':>10}{'':>11}{values['lower']:>8.3f} to {values['upper']:.3f}")
     sys.stdout.write("\n".join(lines) + "\n")

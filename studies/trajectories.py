@@ -88,7 +88,7 @@ def published_values(log: EpisodeLog, model: FiniteMDP, simulator: FiniteMDP) ->
     # alone pays for ends; what the log earned would be paid for twice.
     unpaid = replace(log, rewards=np.zeros(log.rewards.shape))
     asked = Cohort(unpaid, target, process=model, discount=1.0, censored="model")
-    replayed, bounds = asked.replay(GumbelMax()), asked.bounds()
+    replayed = asked.replay(GumbelMax())
     planned = policy_values(model, target, horizon=HORIZON, discount=1.0)
     truth = true_value(simulator, target)
     rollout = state_distributions(model, target, HORIZON)[-1]
@@ -105,8 +105,6 @@ def published_values(log: EpisodeLog, model: FiniteMDP, simulator: FiniteMDP) ->
         "model-based": float(planned[log.states[:, 0]].mean()),
         "counterfactual": replayed.mean,
         "true": truth,
-        "lower": float(bounds.lower.mean()),
-        "upper": float(bounds.upper.mean()),
         "errors that exactness removes": errors,
         "fates": _fates(log, replayed.last.toarray()),
     }
@@ -214,8 +212,6 @@ def published_sheet(result: Result) -> Sheet:
         assert span is not None
         here = f"{values.mean():.3f} ({span.lower:.3f}, {span.upper:.3f})"
         lines.append([name, f"{value:.4f}", before, here, f"{(values < value).mean():.0%} of repeats", gone])
-    lower, upper = (np.mean([row[limit] for row in rows]) for limit in ("lower", "upper"))
-    lines.append(["counterfactual, any coupling", "", "", f"{lower:.3f} to {upper:.3f} on average", "", ""])
     columns = (
         "estimate",
         "published",
@@ -232,8 +228,6 @@ def cohort_sheet(result: Result) -> Sheet:
     by_name = [{each["name"]: each for each in found["estimates"]} for found in result.values()]
     wanted = dict.fromkeys(estimate for each in by_name for estimate in each)
     lines: list[list[Value]] = [[name, *(_entry(each.get(name)) for each in by_name)] for name in wanted]
-    bounds = [found["bounds"] for found in result.values()]
-    lines.append(["any coupling", *(f"{each['lower']:.3f} to {each['upper']:.3f}" for each in bounds)])
     lines.append(["**truth**", *(f"**{found['truth']:.3f}**" for found in result.values())])
     lines.append(["effective sample size", *(f"{found['effective_sample_size']:.1f}" for found in result.values())])
     columns = ("estimate", *result)

@@ -125,8 +125,8 @@ def test_what_nobody_did_is_named_with_the_state_and_where_it_occurs_at_all():
     model = estimate(log)
     assert told_of_restriction(model, log, wanted) == (
         "WARNING: your policy asks for what is not in the log: surgery in ill, treat in worse (surgery occurs nowhere "
-        "in the log). Where it asks for nothing else, it was replaced by what was done most often: treat in ill, wait "
-        "in worse.",
+        "in the log). In its place was used what was done there most often, treat in ill, wait in worse, so that this "
+        "is not your policy.",
     )
     half = (deterministic([1] * 5, 3) + wanted) / 2
     (told,) = told_of_restriction(model, log, half)
@@ -161,3 +161,26 @@ def test_of_long_names_fewer_are_named():
     told = told_of_undone(log, deterministic([1] * 10, 2))
     assert f"b in {names[1]} and 7 more" in told
     assert names[2] not in told
+
+
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [
+        ({"dead": 1.0, "home": 0.0}, "WARNING: higher is better, and dead is not the worst score."),
+        ({"home": 1.0, "censored": 0.0}, "WARNING: censored counts as an end that is known."),
+        ({"dead": -1.0, "home": 1.0}, "WARNING: the process is estimated from 2 episodes: read it as a guess."),
+    ],
+)
+def test_a_score_that_was_turned_around_and_an_outcome_that_is_not_known_are_asked_about(scores, told):
+    rows = [(end, 0, "ill", "wait", end, score) for end, score in scores.items()]
+    frame = pd.DataFrame(rows, columns=["episode", "step", "state", "action", "next_state", "reward"])
+
+    def warnings_of(some):
+        policy = pd.DataFrame({"state": ["ill"], "action": ["wait"]})
+        notes = Cohort(some, policy, posterior=Posterior(num_draws=0)).rank(["maximal"]).notes
+        return [each for each in notes if each.startswith("WARNING")]
+
+    assert any(each.startswith(told) for each in warnings_of(frame))
+    many = pd.concat([frame.assign(episode=frame["episode"] + str(copy)) for copy in range(20)])
+    usual = many.replace({"censored": "ward"}).assign(reward=(many["next_state"] == "home") * 1.0)
+    assert warnings_of(usual) == []

@@ -1,9 +1,11 @@
 """Logs and policies from files: indices and names by one rule, and bad files named by their place."""
 
 import csv
+import io
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from processes import ACTIONS, MDP, NUM_ACTIONS, NUM_STATES, STATES, some_episodes, steps_and_decisions, write_frames
 
@@ -129,7 +131,9 @@ def test_columns_go_by_their_own_names_and_what_follows_from_others_is_made(tmp_
         read_log_and_policy(StepsFile(path, columns=called), policy)
     with pytest.raises(InputError, match="`columns` must map columns of a log .*got 'patient'"):
         read_log_and_policy(StepsFile(path, columns={"patient": "episode"}), policy)
-    with pytest.raises(InputError, match="`policy` must be a file where `log` is one"):
+    with pytest.raises(
+        InputError, match="`policy` must be a file or dataframe of state and action beside a `log` that is one"
+    ):
         Cohort(steps, np.full((log.num_states, log.num_actions), 0.5))
 
 
@@ -141,7 +145,7 @@ def test_a_policy_that_asks_for_what_is_not_in_the_log_is_warned_of_before_the_a
     cohort = Cohort(steps, tmp_path / "policy.csv")
     for found in (cohort.rank(["maximal"]), cohort.replay("maximal"), cohort.explain("ann")):
         assert found.summary().startswith("WARNING: your policy asks for what is not in the log: surgery in ward")
-        assert str(found).count("WARNING: ") == 1
+        assert str(found).count("WARNING: your policy") == 1
 
 
 VISITS = "patient,day,state,action,status\nann,0,ward,oral,dead\nann,1,worse,oral,dead\nbob,0,ward,iv,home\n"
@@ -158,9 +162,82 @@ def test_an_episode_without_an_outcome_is_censored_where_it_was_last_seen(tmp_pa
     ]
     assert names == [["ward", "worse", "dead"], ["ward", "home"], ["ward", "worse", "ward"]]
     assert log.rewards.sum(axis=1).tolist() == [0, 1, 0]
+    assert log.notes == (
+        "1 episode has no outcome: its last row says where the patient was seen last, and what was done there is not "
+        "counted.",
+    )
     path.write_text(VISITS + "cy,0,ward,iv,\n")
-    with pytest.raises(InputError, match="`outcome` must be known of an episode of one row; leave it out"):
+    log = read_log(StepsFile(path, CALLED, {"home": 1, "dead": 0}))
+    assert log.names == ("ann", "bob")
+    left_out = "Left out: 'cy', of one row and without an outcome, so that no step is known."
+    assert log.notes == (left_out,)
+    assert left_out in Cohort(StepsFile(path, CALLED, {"home": 1, "dead": 0})).rank(["maximal"]).notes
+    path.write_text("patient,day,state,action,status\ncy,0,ward,iv,\n")
+    with pytest.raises(InputError, match="`outcome` must be known of some episode, .*: no step is known"):
         read_log(StepsFile(path, CALLED, {"home": 1, "dead": 0}))
+
+
+def test_a_dataframe_is_read_as_the_same_file_would_be(tmp_path):
+    """Of pandas, of polars, with a policy that is a file or a dataframe, beside a log that was read already."""
+    (tmp_path / "steps.csv").write_text(VISITS)
+    (tmp_path / "policy.csv").write_text("state,action\nward,iv\nworse,iv\n")
+    frame, policy = pd.read_csv(tmp_path / "steps.csv"), pd.read_csv(tmp_path / "policy.csv")
+    score = {"home": 1, "dead": 0}
+    wanted = Cohort(StepsFile(tmp_path / "steps.csv", CALLED, score), tmp_path / "policy.csv")
+    plain = wanted.log.to_frame()
+    for log, chosen in (
+        (StepsFile(frame, CALLED, score), policy),
+        (StepsFile(pyarrow.Table.from_pandas(frame), CALLED, score), tmp_path / "policy.csv"),
+        (StepsFile(tmp_path / "steps.csv", CALLED, score), policy),
+        (plain, policy),
+        (wanted.log, policy),
+        (wanted.log, tmp_path / "policy.csv"),
+    ):
+        found = Cohort(log, chosen)
+        np.testing.assert_array_equal(found.policy, wanted.policy)
+        assert found.log.to_frame().equals(plain)
+    with pytest.raises(InputError, match="the policy must have the columns state, action"):
+        Cohort(plain, policy[["state"]])
+
+
+def test_what_is_wrong_with_a_dataframe_is_said_in_words_that_help():
+    frame = pd.read_csv(io.StringIO(VISITS))
+    score = {"home": 1, "dead": 0}
+
+    def told(changed, called=CALLED, score=score):
+        with pytest.raises(InputError) as caught:
+            read_log(StepsFile(changed, called, score))
+        return str(caught.value)
+
+    again = told(pd.concat([frame, frame.iloc[:2]], ignore_index=True))
+    assert "but is 0.0 as in row 0 (episode ann); 2 such rows, all repeated in full: drop_duplicates()" in again
+    assert "got 'patient': episode=patient, the other way round" in told(frame, {"patient": "episode"})
+    unknown = told(frame.assign(action=[None, "oral", None]))
+    assert (
+        "row 0 (episode ann, step 0): `action` must not be missing, got nothing; 2 such rows, in 2 episodes" in unknown
+    )
+    assert "`score['home']` must be" in told(frame, score={"home": "good", "dead": 0})
+    wide = told(pd.DataFrame({"patient": ["ann"], "state_0": ["ward"], "state_1": ["worse"]}), {"episode": "patient"})
+    assert "a row for each step is needed: pandas.wide_to_long" in wide
+    assert "dates are read as 2026-01-31 08:00" in told(frame.assign(day="31.01.2026 08:00"))
+
+
+def test_dates_are_hours_since_an_episode_began():
+    frame = pd.read_csv(io.StringIO(VISITS))
+    for start in ("2026-01-01 08:00", pd.Timestamp("2026-01-01 08:00")):
+        dates = pd.Timestamp(start) + pd.to_timedelta(6 * frame["day"], unit="h")
+        if isinstance(start, str):
+            dates = dates.dt.strftime("%Y-%m-%d %H:%M")
+        log = read_log(StepsFile(frame.assign(day=dates), CALLED, {"home": 1, "dead": 0}))
+        assert log.times.values[0].tolist() == [0, 6]
+        assert (log.when(0, 1), log.times.unit) == ("hour 6", "hour")
+
+
+def test_states_of_a_policy_where_nobody_was_are_told(tmp_path):
+    frame = pd.read_csv(io.StringIO(VISITS))
+    policy = pd.DataFrame({"state": ["ward", "worse", "shock"], "action": "iv"})
+    cohort = Cohort(StepsFile(frame, CALLED, {"home": 1, "dead": 0}), policy)
+    assert "The policy also speaks of 'shock', where nobody was." in cohort.rank(["maximal"]).notes
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_verdicts_say_what_holds():
 
 def test_estimates_out_of_all_proportion_do_not_squash_the_others():
     rows = [("observed", "observed", 0.5, 0.4, 0.6), ("wild", "importance sampling", 80.0, -15.0, 300.0)]
-    figure = plotting.draw_estimates(rows, bounds=(0.3, 0.7), truth=None, title="", label="")
+    figure = plotting.draw_estimates(rows, truth=None, title="", label="")
     low, high = figure.axes[0].get_xlim()
     assert high - low < 2
     assert [text.get_text() for text in figure.axes[0].texts] == ["80 →"]

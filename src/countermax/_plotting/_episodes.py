@@ -108,6 +108,7 @@ def draw_changes(
     likely: Sequence[tuple[str, str]],
     states: Sequence[str],
     *,
+    moments: Sequence[str],
     title: str,
     label: str,
 ) -> Figure:
@@ -115,12 +116,14 @@ def draw_changes(
 
     Of the `curves` the first is the answer, with its `limits`, the others in-sample ones; `bounds`
     are those of any coupling. Numbers of changes are apart from each other: nothing joins them. Paths are states by
-    time with what is done instead there, if anything; `states` are all of them, the best first.
+    time with what is done instead there, if anything; `states` has all of them, the best first, and
+    `moments` the times in words, `hour 6`.
     """
     first, palette = next(iter(curves)), colours(list(curves))
     places = np.arange(1, len(bounds[0]) + 1)
     visited = {state for state, _ in (*logged, *likely)}
     names = [each for each in dict.fromkeys(states) if each in visited]
+    made = sum(bool(instead) for _, instead in likely)
     with house_style():
         figure = Figure(figsize=(7.2, 3.6 + 0.24 * len(names)), layout="constrained")
         above, below = figure.subplots(2, 1, height_ratios=[2.2, 0.8 + 0.24 * len(names)])
@@ -137,12 +140,12 @@ def draw_changes(
         above.set_xticks(places)
         above.set_xlim(0.5, max(len(places), 1) + 0.5)
         above.set_xlabel("changes at most")
-        above.set_ylabel(literal(label))
+        above.set_ylabel(literal("\n".join(textwrap.wrap(label, 30))))
         above.grid(axis="y", color="0.92")
         height = {name: place for place, name in enumerate(names)}
         for path, colour, width, words in (
             (logged, "black", 1.2, "what happened"),
-            (likely, palette[first], 1.8, "most likely with these changes"),
+            (likely, palette[first], 1.8, f"most likely, with {made} of at most {len(places)} changes"),
         ):
             held: dict[str, Any] = {
                 "drawstyle": "steps-post",
@@ -159,11 +162,15 @@ def draw_changes(
         below.set_yticks(range(len(names)), [literal(each) for each in shortened(names)], fontsize=7)
         below.set_ylim(len(names) - 0.4, -0.8)
         below.xaxis.set_major_locator(MaxNLocator(integer=True))
-        below.set_xlabel("step")
+        units, numbers = zip(*(each.rsplit(" ", 1) for each in moments), strict=True)
+        below.set_xlabel(literal(units[0]))
+        below.xaxis.set_major_formatter(
+            lambda place, _: numbers[int(place)] if place == int(place) and 0 <= place < len(numbers) else ""
+        )
         below.set_ylabel("worst \u2190 state \u2192 best")
         figure.suptitle(literal(title), x=0.01, ha="left", fontsize=10)
         lines = [*above.get_legend_handles_labels()[0], *below.get_legend_handles_labels()[0]]
-        figure.legend(handles=lines, loc="outside lower center", ncols=3, fontsize=8)
+        figure.legend(handles=lines, loc="outside lower center", ncols=2, fontsize=8)
     return figure
 
 
@@ -184,6 +191,7 @@ _HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": "#777777", "hatch
 Colour: TypeAlias = str | tuple[float, float, float, float]
 _MOST_COUNTED = 40  # numbers over more bars than this would overlap
 _LONGEST_STATE = 28  # letters of its name
+_SEEN = 0.1  # rings that are less likely say nothing
 _MOST_TREATMENTS = 8  # more rows of dots than this say nothing; the most used ones are shown
 
 
@@ -208,7 +216,7 @@ def draw_trajectory(
     `step_bounds` (of the value, over the couplings of one step) and `visits` (NaN where nothing rests on them) are by
     step. The step whose `decision` mattered most is marked.
     """
-    names, observed, answers, (lower, upper), _ = features
+    names, observed, answers, (lower, upper), step_name, clock = features
     palette, rare = colours(list(answers)), visits < FEW_VISITS
     uses = (care.given > 0).sum(axis=0) + care.wanted.sum(axis=0)
     shown = np.sort(np.argsort(-uses, kind="stable")[:_MOST_TREATMENTS])
@@ -234,8 +242,9 @@ def draw_trajectory(
         _draw_widths(panels[-1], *step_bounds, visits, measure)
         if decision is not None:
             panels[0].axvspan(decision - 0.4, decision + 0.4, color=_MARK, linewidth=0, zorder=0)
-        panels[-1].set_xlabel(features.step_name)
+        panels[-1].set_xlabel(literal(step_name))
         panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+        panels[-1].xaxis.set_major_formatter(lambda place, _: f"{clock[0] + clock[1] * place:g}")
         panels[-1].set_xlim(-0.5, len(times) - 0.5)
         figure.suptitle(literal(title), x=0.01, ha="left", fontsize=10)
         graded = any(row.graded for row in rows)
@@ -277,7 +286,7 @@ def _draw_treatments(axes: Axes, rows: Sequence[_Row], rare: NDArray[np.bool_]) 
         steps = np.arange(len(row.given)) if row.graded else np.flatnonzero(row.given > 0)
         sizes = _sizes(row.given[steps], most) if row.graded else 22.0
         axes.scatter(steps, np.full(len(steps), middle - apart), s=sizes, color="black", zorder=3, linewidths=0)
-        likely = np.flatnonzero(row.wanted > 0.02)
+        likely = np.flatnonzero(row.wanted > _SEEN)
         for at, style in ((likely[~rare[likely]], "solid"), (likely[rare[likely]], (0, (1.2, 1.0)))):
             axes.scatter(
                 at,
@@ -322,8 +331,9 @@ def _draw_widths(axes: Axes, lower: Floats, upper: Floats, visits: Floats, measu
         for step in steps[~np.isnan(visits[: len(lower)])]:
             colour = _RARE if rare[step] else "0.35"
             axes.text(step, widths[step] + 0.02 * top, f"{visits[step]:.0f}", fontsize=6, ha="center", color=colour)
-    counted = "" if np.isnan(visits).all() else "\n(records behind it)"
-    told = "\n".join(textwrap.wrap(f"effect of the coupling on the {measure}", 18, max_lines=4, placeholder="…"))
+    counted = "" if np.isnan(visits).all() else "\n(number: records)"
+    words = f"{measure}: how much another coupling changes it"
+    told = "\n".join(textwrap.wrap(words, 22, max_lines=4, placeholder="…"))
     _say(axes, f"{told}{counted}")
 
 

@@ -97,28 +97,24 @@ _KINDS = {"observed": "#999999", "importance sampling": "#E69F00", "model": "#00
 Row = tuple[str, str, float, float | None, float | None]
 
 
-def draw_estimates(
-    rows: Sequence[Row], *, bounds: tuple[float, float] | None, truth: float | None, title: str, label: str
-) -> Figure:
-    """Dots with intervals, from the top down; the bounds over all couplings are a line of their own under the others.
+def draw_estimates(rows: Sequence[Row], *, truth: float | None, title: str, label: str) -> Figure:
+    """Dots with intervals, from the top down.
 
     Importance sampling can be off by orders of magnitude; what lies outside the range of the other estimates is cut,
     its value written at the edge. Rows have a name, a kind, a value, and the lower and upper limit of an interval.
     """
-    names = [row[0] for row in rows] + (["any coupling"] if bounds else [])
+    names = [row[0] for row in rows]
     with one_panel(6.4, 1.0 + 0.3 * len(names), title) as (figure, axes):
         for place, (_, kind, value, lower, upper) in enumerate(rows):
             colour = _KINDS.get(kind, "black")
             if lower is not None and upper is not None:
                 axes.plot([lower, upper], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
             axes.plot([value], [place], "o", color=colour, markersize=5)
-        if bounds:
-            axes.plot(bounds, [len(rows)] * 2, color="black", linewidth=1, marker="|", markersize=7)
         if truth is not None:
             axes.axvline(truth, color="#D55E00", linewidth=1.2, linestyle="--")
         axes.set_yticks(range(len(names)), [literal(name) for name in names])
         axes.set_ylim(len(names) - 0.4, -0.6)
-        low, high = _range(rows, bounds, truth)
+        low, high = _range(rows, truth)
         axes.set_xlim(low, high)
         for place, (_, _, value, *_) in enumerate(rows):
             if not low <= value <= high:
@@ -136,12 +132,12 @@ def draw_estimates(
     return figure
 
 
-def _range(rows: Sequence[Row], bounds: tuple[float, float] | None, truth: float | None) -> tuple[float, float]:
+def _range(rows: Sequence[Row], truth: float | None) -> tuple[float, float]:
     """What has to be seen: everything but importance sampling, whose share may be as wide again on either side."""
     shown = [
         each for _, kind, *numbers in rows if kind != "importance sampling" for each in numbers if each is not None
     ]
-    shown += [*(bounds or ()), *(() if truth is None else (truth,))]
+    shown += [] if truth is None else [truth]
     everything = [each for _, _, *numbers in rows for each in numbers if each is not None] + shown
     low, high = min(shown or everything), max(shown or everything)
     room = max(high - low, 0.1 * max(abs(low), abs(high)), 1e-9)

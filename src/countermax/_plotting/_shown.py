@@ -39,6 +39,8 @@ class Features(NamedTuple):
     """The same over all couplings: lower, upper."""
     step_name: str = "step"
     """What a step is called, for instance a day."""
+    clock: tuple[float, float] = (0.0, 1.0)
+    """When the first step is, and how long each takes, in that unit."""
 
 
 class Care(NamedTuple):

@@ -23,7 +23,10 @@ _EVALUATE, _EXPLAIN, _IMPROVE = (
 
 Log = Annotated[
     Path,
-    typer.Argument(help="Log with columns episode, step, state, action, next_state, reward: .csv, .jsonl or .parquet."),
+    typer.Argument(
+        help="Log with columns episode, step, state, action, next_state, reward: .csv, .jsonl or .parquet. A column "
+        "time may stand for step, outcome (how the episode ended) for next_state, and --score for reward."
+    ),
 ]
 Policy = Annotated[
     Path,
@@ -94,6 +97,7 @@ def improve(
     log: Log,
     outputs: Outputs,
     changes: Annotated[int, typer.Option(help="Largest number of changes; smaller ones are answered too.")] = 3,
+    policy: Annotated[Path | None, typer.Option(hidden=True, help="Not taken: a plan of its own is found.")] = None,
     address: Address = None,
 ) -> None:
     """Find the few changes that would have helped an episode most; without --episode, ranks all of them.
@@ -103,8 +107,11 @@ def improve(
     Example: countermax improve steps.csv --episode 17 --changes 3 --page changes.html
     """
     from countermax import Posterior
+    from countermax._core.errors import InputError
     from countermax.mdp import Changes
 
+    if policy is not None:
+        raise InputError("--policy is for explain and evaluate-policy: improve finds a plan of its own")
     asked, posterior = given.of(_IMPROVE, READERS), Posterior(**given.of(_POSTERIOR, READERS))
     wanted = Changes(**given.of(_CHANGES, READERS), most=changes)
 

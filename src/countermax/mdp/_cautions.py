@@ -14,7 +14,7 @@ from countermax.mdp._labels import spoken
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import state_distributions
 from countermax.mdp._process import FiniteMDP
-from countermax.mdp._results import NOT_IN_LOG
+from countermax.mdp._results import NOT_IN_LOG, Meaning, counted
 
 _MOST_NAMED = 6
 _MOST_LETTERS = 120  # of all that are named
@@ -25,6 +25,8 @@ _DISAGREEING = 1e-6
 _STANDARD_ERRORS = 5.0  # of mean rewards: beyond them it is no chance
 _LARGE_THIN_SHARE = 0.1
 _SELDOM = 0.05
+_NOT_KNOWN = ("censored", "lost", "lost to follow-up", "unknown", "missing", "n/a", "transferred", "transfer")
+_DEATH = ("dead", "death", "died", "deceased")
 
 
 def told_of_ends(
@@ -38,6 +40,12 @@ def told_of_ends(
         told.append(
             f"Taken as ends, because nobody was seen to leave them: {taken}. If that is wrong, name the ends with "
             "`absorbing`."
+        )
+    called = [spoken("state", each, log.state_names) for each in np.flatnonzero(ends).tolist()]
+    if open_ := [each for each in called if each.lower() in _NOT_KNOWN]:
+        told.append(
+            f"WARNING: {_some(open_)} counts as an end that is known. If it means that the outcome is not, leave the "
+            "cell empty: then those episodes are censored."
         )
     if unknown := _where(log, ~ends & never_left):
         told.append(f"Nothing is known beyond {unknown}: whoever comes there, in any world, stays and earns nothing.")
@@ -68,6 +76,22 @@ def told_of_rewards(log: EpisodeLog, process: FiniteMDP) -> tuple[str, ...]:
         f"{log.name_of(int(steps.episode[at]))}, step {steps.step[at]}: {steps.reward[at]:g} and {paid[at]:g}). What "
         "was earned comes from the log, what would have been earned from the process: effects mix both.",
     )
+
+
+def told_of_meaning(meaning: Meaning) -> tuple[str, ...]:
+    """What a return counts, and whether that looks as if it had been turned around."""
+    scores = {} if meaning.rewards is None else dict(zip(meaning.ends, meaning.rewards.tolist(), strict=True))
+    best = [end for end, score in scores.items() if end.lower() in _DEATH and score > min(scores.values())]
+    turned = (
+        f"WARNING: higher is better, and {_some(best)} is not the worst score. If that is not meant, turn it around."
+    )
+    return (meaning.told(), *([turned] if best else []))
+
+
+def told_of_few(log: EpisodeLog) -> str:
+    """That a process is estimated from hardly any episodes."""
+    many = len(log) >= _FEW_EPISODES
+    return "" if many else f"WARNING: the process is estimated from {counted(len(log), 'episode')}: read it as a guess."
 
 
 def told_of_labels(log: EpisodeLog) -> tuple[str, ...]:
@@ -108,7 +132,9 @@ def told_of_restriction(mdp: FiniteMDP, log: EpisodeLog, policy: Floats) -> tupl
         told += " Where it asks for other actions as well, it was replaced by those."
     usual = [_pair(log, int(kept[state].argmax()), state) for state in np.flatnonzero(changed & ~partly).tolist()]
     if usual:
-        told += f" Where it asks for nothing else, it was replaced by what was done most often: {_some(usual)}."
+        told += (
+            f" In its place was used what was done there most often, {_some(usual)}, so that this is not your policy."
+        )
     return (told,)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
@@ -28,7 +28,7 @@ from countermax.mdp._decisions import Decisions, decisions_of
 from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of
 from countermax.mdp._estimation import estimate, estimate_policy
 from countermax.mdp._evaluation import RESTRICTED, WHOLE, Estimating, PolicyEvaluation, evaluated
-from countermax.mdp._files import StepsFile, read_log, read_log_and_policy
+from countermax.mdp._files import StepsFile, is_table, read_log, read_log_and_policy, read_policy
 from countermax.mdp._importance import effective_sample_size, importance_ratios
 from countermax.mdp._labels import spoken
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
@@ -38,12 +38,19 @@ from countermax.mdp._posterior import NO_CONFOUNDING, Posterior, PosteriorDraws,
 from countermax.mdp._process import MODEL_GIVEN, FiniteMDP, as_discount
 from countermax.mdp._replays._course import Setting, VaryingRewards
 from countermax.mdp._replays._questions import outcome_labels
-from countermax.mdp._replays._trajectories import Groups, Trajectories, spared, spared_bounds
+from countermax.mdp._replays._trajectories import (
+    Groups,
+    ReplayedValues,
+    Trajectories,
+    expected,
+    groups_of,
+    moved,
+    spared_bounds,
+)
 from countermax.mdp._results import (
-    NUMBERS,
     Context,
-    Count,
-    Fate,
+    Fates,
+    Known,
     Meaning,
     Ranking,
     Replay,
@@ -53,6 +60,9 @@ from countermax.mdp._results import (
     signs,
 )
 from countermax.mdp._story import Story, earned_at, ends_of, find_episode, story_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Couplings: TypeAlias = Mapping[str, str | Path | AbstractCoupling] | Iterable[str | Path]
 """Couplings by name, or a list of words and files, which name themselves."""
@@ -70,10 +80,6 @@ _LOWER_LIMITS = (
     "process allows; by empirical Bernstein they hold in any sample, by Student in large ones."
 )
 _NOT_KNOWN = " Both need a known behaviour policy; here it is estimated, which is left out."
-_RANGE_GIVEN = (
-    "The range over all couplings is over those that draw afresh at each step (adapted couplings), and takes the model "
-    "as given."
-)
 
 
 @final
@@ -90,8 +96,8 @@ class Cohort:
 
     def __init__(
         self,
-        log: EpisodeLog | StepsFile | Measurements | str | Path,
-        policy: Values | str | Path | None = None,
+        log: "EpisodeLog | StepsFile | Measurements | pd.DataFrame | str | Path",
+        policy: "Values | pd.DataFrame | str | Path | None" = None,
         *,
         process: FiniteMDP | Callable[[EpisodeLog], FiniteMDP] | None = None,
         absorbing: Values | None = None,
@@ -107,12 +113,12 @@ class Cohort:
         """Checks the episodes, the process and the policy.
 
         Args:
-            log: Logged episodes, or a CSV or Parquet file of steps: episode, step, state, action, next_state, reward;
-                a `StepsFile` where its columns have other names, `Measurements` where it has numbers in place of
-                states.
-            policy: Policy that would have been followed, [state, action]; beside a file of steps, a file of state,
-                action and, unless certain, probability; beside measurements also a column that names the action in each
-                row. By default what was usual, for questions that need none.
+            log: Logged episodes, or a CSV or Parquet file or dataframe of steps: episode, step, state, action,
+                next_state, reward; a `StepsFile` where columns have other names or follow from time, outcome and score,
+                `Measurements` where there are numbers in place of states.
+            policy: Policy that would have been followed: a file or dataframe of state, action and, unless certain,
+                probability, or an array [state, action] beside an `EpisodeLog`; beside measurements also a column that
+                names the action in each row. By default what was usual, for questions that need none.
             process: Process behind the log, or a function that estimates one from a log; by default its frequencies.
                 Every logged step must be possible under it.
             absorbing: States where episodes end by themselves, by name, index or mask, where the process is estimated
@@ -136,29 +142,37 @@ class Cohort:
         self._spread = on_ray(engine)
         self._again: Resampling | None = None
         self._made: tuple[str, ...] = ()
+        chosen: Any
         if isinstance(log, Measurements):
             if isinstance(process, FiniteMDP) or not (behaviour is None and outcomes is None):
                 raise InputError(
                     "`log` must have states of its own beside a `process` that is not a function, `behaviour` or "
                     "`outcomes`, for measurements make states again in each resample; `Measurements.log` keeps them"
                 )
-            by_row, policy = log.wanted(estimate_policy(log.log) if policy is None else policy)
+            by_row, chosen = log.wanted(estimate_policy(log.log) if policy is None else policy)
             self._again, self._made = log.resampling(by_row), log.notes
             absorbing = list(log.ends) if process is None and absorbing is None else absorbing
             log = log.log
-        elif isinstance(log, StepsFile | str | Path) and policy is None:
-            log = read_log(log)
-        elif isinstance(log, StepsFile | str | Path) and isinstance(policy, str | Path):
-            log, policy = read_log_and_policy(log, policy)
-        elif isinstance(log, StepsFile | str | Path) or isinstance(policy, str | Path):
-            one, other = ("log", "policy") if isinstance(policy, str | Path) else ("policy", "log")
-            raise InputError(f"`{one}` must be a file where `{other}` is one, so that both name the same states")
+        elif isinstance(log, EpisodeLog):
+            chosen = read_policy(policy, log) if is_table(policy) else policy
+        elif not isinstance(log, StepsFile) and not is_table(log):
+            raise InputError(f"`log` must be an EpisodeLog, a file or a dataframe, got {shown(log)}")
+        elif policy is None:
+            log, chosen = read_log(log), None
+        elif is_table(policy):
+            log, chosen = read_log_and_policy(log, policy)
+        else:
+            raise InputError(
+                "`policy` must be a file or dataframe of state and action beside a `log` that is one, so that both "
+                f"name the same states, got {shown(policy)}"
+            )
+        self._made += log.notes
         self.log = log
         self._learn, self._source = _learner(log, process, absorbing, measured=self._again is not None)
         self.process = self._learn if isinstance(self._learn, FiniteMDP) else self._learn(log)
         estimation.check_log(log, self.process)
         usual = estimation.usual_policy(self.process)
-        self._wanted = usual if policy is None else estimation.policy_rows(self.process, policy)
+        self._wanted = usual if chosen is None else estimation.policy_rows(self.process, chosen)
         self.policy = estimation.restricted(self.process, self._wanted)[0]
         self.horizon = steps_of(log, horizon)
         self.discount = as_discount(self.process, discount)
@@ -203,16 +217,14 @@ class Cohort:
         found, name, count = self._model.replayed(answering, path=path), name_of(answering), len(self)
         numbers, draws = found._asdict(), self._draws if self._posterior is not None else None
         asked = partial(_replayed, coupling=answering, groups=self._groups)
-        given = _with_totals(found.values - self._model.observed), spared([found.last], self._groups)
-        fates, means, limits = self._fates([name], given[1]), given[0], None
+        given = asked(self._model, found=found)
+        drawn = [np.array([])] * len(given) if draws is None else draws.ask_parts(self._setting, asked, given)
+        means, limits = self._draws.posterior.summarise(given[0], drawn[0])
         if draws is not None:
-            drawn = draws.ask_parts(self._setting, asked, given)
-            means, limits = draws.posterior.summarise(given[0], drawn[0])
-            fates = self._fates([name], given[1], drawn[1])
-            numbers["values"] = self._model.observed + means[:count]
-            numbers |= {"interval": at(limits, slice(count)), "mean_interval": at(limits, count)}
-        gains, losses = (Count(float(means[each]), at(limits, each)) for each in (count + 1, count + 2))
-        return self._replay(draws, coupling=name, fates=fates, gains=gains, losses=losses, **numbers)
+            numbers |= {"values": self._model.observed + means[:count], "interval": at(limits, slice(count))}
+        known = self._known([name], given[1:], drawn[1:])
+        numbers |= known | {sign: known[sign][name] for sign in ("gains", "losses")}
+        return self._replay(draws, coupling=name, **numbers)
 
     def sample(
         self, coupling: str | Path | AbstractSampler = "gumbel-max", *, num_samples: int, key: PRNGKeyArray
@@ -228,14 +240,13 @@ class Cohort:
         states, actions, returns = self._model.drawn(rows, num_samples, key=key)
         episode, share = np.repeat(np.arange(len(self)), num_samples), np.full(returns.size, 1 / num_samples)
         last = sparse.csr_array((share, (episode, states[..., -1].ravel())), (len(self), self.process.num_states))
-        gains, losses = signs(returns.mean(axis=1) - self._model.observed).tolist()
+        given = _of_all(self._model, (returns.mean(axis=1) - self._model.observed)[None], [last], self._groups)
         name = name_of(rows.coupling)
+        known = self._known([name], given, [np.array([])] * len(given))
         return self._replay(
             None,
             coupling=name,
-            fates=self._fates([name], spared([last], self._groups)),
-            gains=Count(gains),
-            losses=Count(losses),
+            **known | {sign: known[sign][name] for sign in ("gains", "losses")},
             values=returns.mean(axis=1),
             variances=returns.var(axis=1),
             last=last,
@@ -257,7 +268,8 @@ class Cohort:
         Valid for every coupling that draws afresh at each step (adapted couplings); sharp if these may differ from step
         to step. What persists, such as a trait of a patient that is not recorded, is no such coupling. Where rewards of
         one transition vary, each may be any that was seen there, or as far from its mean as any into the same state.
-        The mean of the bounds over many episodes is valid for the mean value, but wider than need be.
+        They are about single episodes: the mean over episodes like these is the same under every coupling
+        (`mean_effect` of `rank`).
 
         Args:
             stable: Whether to allow only couplings that are counterfactually stable (Gumbel-max is one), over states as
@@ -374,10 +386,7 @@ class Cohort:
             any_interval=each.any_interval,
             persistent=each.persistent,
             untried=self._model.untried,
-            mean=answer_of(found, chosen, "effect", count),
-            gains=answer_of(found, chosen, NUMBERS[0], count + 1),
-            losses=answer_of(found, chosen, NUMBERS[1], count + 2),
-            fates=self._fates(chosen, given[1], drawn[1]),
+            **self._known(chosen, given[1:], drawn[1:]),
         )
 
     def evaluate(
@@ -420,9 +429,8 @@ class Cohort:
             else "",
         )
         return PolicyEvaluation(
-            context=self._context(None, told=told, assumed=(_RANGE_GIVEN,)),
+            context=self._context(None, told=told, assumed=()),
             estimates=found.estimates,
-            bounds=found.bounds,
             target=RESTRICTED if changed else WHOLE,
             policy=self.policy,
             effective_sample_size=effective_sample_size(found.ratios),
@@ -499,17 +507,30 @@ class Cohort:
         """The ranges of fates in all models that are drawn."""
         return self._draws.ask(self._setting, partial(spared_bounds, groups=self._groups))
 
-    def _fates(self, couplings: Iterable[str], given: Floats, drawn: Floats | None = None) -> tuple[Fate, ...]:
-        """What would have become of those who came to each end, by coupling and over all of them."""
-        found: tuple[Floats, Interval | None] = np.concatenate([given, self._given_ranges]), None
-        names = self.process.state_names
-        if drawn is not None and len(drawn):
-            drawn = np.concatenate([drawn, self._drawn_ranges], axis=1)
-            found = self._draws.posterior.summarise(found[0], drawn, 2)
-        return tuple(
-            Fate(len(members), spoken("state", end, names), answer_of(found, couplings, "", place))
-            for place, (end, members) in enumerate(self._groups)
-        )
+    def _known(self, couplings: Iterable[str], given: Sequence[Floats], drawn: Sequence[Floats]) -> dict[str, Any]:
+        """What is said of all episodes at once, from the parts of `_of_all`."""
+        names, groups = list(couplings), self._groups
+        counts, moves, means = (self._draws.posterior.summarise(*both) for both in zip(given, drawn, strict=True))
+        by_sign = [{name: _known_at(counts, row, sign) for row, name in enumerate(names)} for sign in (0, 1)]
+        found: dict[str, Any] = {"gains": by_sign[0], "losses": by_sign[1], "mean_effect": _known_at(means, 0)}
+        if groups:
+            rest = "no end" if self.process.ends.sum() <= len(groups) else "elsewhere"
+            sizes = [len(each) for each in groups_of(groups, len(self))]
+            ranged = _spared(sizes, given[1], given[2], self._given_ranges), drawn[1]
+            if len(drawn[1]):
+                ranged = ranged[0], _spared(sizes, drawn[1], drawn[2], self._drawn_ranges)
+            spared, places = self._draws.posterior.summarise(*ranged, 2), range(len(sizes))
+            found["fates"] = Fates(
+                (*(spoken("state", end, self.process.state_names) for end, _ in groups), rest),
+                tuple(sizes),
+                {
+                    name: tuple(tuple(_known_at(moves, row, k, j) for j in places) for k in places)
+                    for row, name in enumerate(names)
+                },
+                tuple(answer_of(spared, names, "number that would not be there", k) for k in places[:-1]),
+                tuple(_known_at(means, 1 + k) for k in places),
+            )
+        return found
 
     def _replay(self, draws: PosteriorDraws | None, **found: Any) -> Replay:
         """What was found, beside what is known of the episodes."""
@@ -560,12 +581,13 @@ class Cohort:
 
     @cached_property
     def _sample(self) -> str:
-        mdp = self.process
+        mdp, without = self.process, f"{self._censored} censored"
+        if self._open:
+            without = f"{self._censored + self._open} without an end, {self._open} of them at the horizon"
         return (
             f"{counted(len(self.log), 'episode')}, {counted(self.log.num_steps, 'step')}, "
-            f"{counted(mdp.num_states, 'state')}, {counted(mdp.num_actions, 'action')}; {self._censored} censored"
-            f"{f', {self._open} more without an end' if self._open else ''}; horizon {self.horizon}, "
-            f"discount {self.discount:g}; {self._source}"
+            f"{counted(mdp.num_states, 'state')}, {counted(mdp.num_actions, 'action')}; {without}; "
+            f"horizon {self.horizon}, discount {self.discount:g}; {self._source}"
         )
 
     def _context(
@@ -584,7 +606,8 @@ class Cohort:
         fixed = "Intervals take the states that were made as given; those of `evaluate` and `returns` do not."
         notes = (
             *(cautions.told_of_restriction(self.process, self.log, self._wanted) if told is None else told),
-            self._meaning.told(),
+            *cautions.told_of_meaning(self._meaning),
+            cautions.told_of_few(self.log) if told is None and self.process.counts is not None else "",
             *cautions.told_of_rewards(self.log, self.process),
             *cautions.told_of_ends(self.log, self.process.ends, self.process.never_left),
             *cautions.told_of_labels(self.log),
@@ -593,7 +616,7 @@ class Cohort:
             _RANGES.format(interval=level, too=", with these limits" if note else "") if ranges else "",
             note,
             *self._made,
-            fixed if self._made and note else "",
+            fixed if self._again is not None and note else "",
         )
         return Context(
             self._sample,
@@ -620,8 +643,6 @@ def _learner(
     measured: bool,
 ) -> tuple[FiniteMDP | Callable[[EpisodeLog], FiniteMDP], str]:
     """The process, or what estimates it from a log; and where it comes from, in words."""
-    if not isinstance(log, EpisodeLog):
-        raise InputError(f"`log` must be an EpisodeLog or a file, got {shown(log)}")
     if process is None:
         ends = None if absorbing is None else _named_states(log, absorbing)
         if measured:
@@ -660,20 +681,45 @@ def _bootstrap(num_resamples: int, level: float) -> str:
     )
 
 
-def _replayed(model: Trajectories, coupling: AbstractCoupling, groups: Groups) -> tuple[Floats, Floats]:
-    """[episode, totals]: effects by one coupling; and fates."""
-    found = model.replayed(coupling)
-    return _with_totals(found.values - model.observed), spared([found.last], groups)
+def _replayed(
+    model: Trajectories, coupling: AbstractCoupling, groups: Groups, found: ReplayedValues | None = None
+) -> tuple[Floats, ...]:
+    """[episode]: effects by one coupling, which may have been `found` already; and all episodes at once."""
+    replay = model.replayed(coupling) if found is None else found
+    effects = replay.values - model.observed
+    return effects, *_of_all(model, effects[None], [replay.last], groups)
 
 
-def _effects(model: Trajectories, couplings: list[AbstractCoupling], groups: Groups) -> tuple[Floats, Floats]:
-    """[couplings, two ranges; episode, totals]: over adapted couplings, and if chance may persist; and fates."""
+def _effects(model: Trajectories, couplings: list[AbstractCoupling], groups: Groups) -> tuple[Floats, ...]:
+    """[couplings, two ranges; episode]: over adapted couplings, and if chance may persist; and all episodes at once."""
     replays, ranges = [model.replayed(each) for each in couplings], (*model.bounds(), *model.persistent_bounds())
-    found = _with_totals(np.stack([*(each.values for each in replays), *ranges]) - model.observed)
-    found[[-4, -3, -2, -1], -1] = found[[-3, -4, -1, -2], -1]  # the largest effects have the fewest losses
-    return found, spared([each.last for each in replays], groups)
+    effects = np.stack([*(each.values for each in replays), *ranges]) - model.observed
+    return effects, *_of_all(model, effects[: len(couplings)], [each.last for each in replays], groups)
 
 
-def _with_totals(effects: Floats) -> Floats:
-    """Effects, and behind them their mean, how many are gains, and how many losses."""
-    return np.concatenate([effects, effects.mean(axis=-1, keepdims=True), signs(effects)], axis=-1)
+def _of_all(
+    model: Trajectories, effects: Floats, last: list[sparse.csr_array], groups: Groups
+) -> tuple[Floats, Floats, Floats]:
+    """How many gain and lose by each coupling, who comes where by it, and what is the same under all of them."""
+    means = expected(model, groups)
+    means[0] -= model.observed.mean()
+    return signs(effects), moved(last, groups), means
+
+
+def _spared(sizes: list[int], moves: Floats, means: Floats, ranges: Floats) -> Floats:
+    """[..., couplings and two ranges, end]: how many of those who came to an end would not have.
+
+    Ranges are sums over episodes, no wider than the numbers who come there in all leave open: those who stay are no
+    more than these, and those who come from elsewhere no more than all others.
+    """
+    size, there = np.array(sizes[:-1]), means[..., None, 1:-1]
+    by_coupling = size - np.diagonal(moves, axis1=-2, axis2=-1)[..., :-1]
+    least, most = size - there, size - np.maximum(there - (sum(sizes) - size), 0)
+    lower = np.minimum(np.maximum(ranges[..., ::2, :], least), by_coupling.min(axis=-2, keepdims=True))
+    upper = np.maximum(np.minimum(ranges[..., 1::2, :], most), by_coupling.max(axis=-2, keepdims=True))
+    both = np.stack([lower, upper], axis=-2).reshape(ranges.shape)
+    return np.concatenate([by_coupling, both], axis=-2)
+
+
+def _known_at(found: tuple[Floats, Interval | None], *place: int) -> Known:
+    return Known(float(found[0][place]), at(found[1], place))

@@ -11,9 +11,8 @@ from countermax import _plotting as plotting
 from countermax._core.memory import check_memory
 from countermax._core.progress import ProgressBar
 from countermax._core.results import Row
-from countermax._core.words import confidence, number, span
+from countermax._core.words import confidence, number
 from countermax._ray import in_prepared_parts
-from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import student_interval
@@ -27,14 +26,13 @@ from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting, VaryingRewards
 from countermax.mdp._replays._persistent import possible_returns
 from countermax.mdp._replays._trajectories import Trajectories
-from countermax.mdp._results import AbstractCohortResult, Answer, Context, counted
+from countermax.mdp._results import AbstractCohortResult, Context, counted
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
 WHOLE = "the target policy"
 RESTRICTED = "the target policy among the actions that the model knows"
 _NO_WEIGHT = "no episode has a weight of 1e-300 or more: nobody did what the target policy would do"
-_NO_BOUNDS = "any coupling: no bounds, because the model calls logged steps impossible"
 _COUNTERFACTUAL = "counterfactual"
 
 
@@ -69,11 +67,6 @@ class PolicyEvaluation(AbstractCohortResult):
 
     context: Context
     estimates: tuple[Estimate, ...]
-    bounds: Bounds | None
-    """The counterfactual mean over these episodes, over couplings that draw afresh at each step, if the model is right.
-
-    None where the model calls logged steps impossible: then no coupling can say anything about them.
-    """
     target: str
     """Which policy every estimate but the observed return is of, in words."""
     policy: Float[np.ndarray, "s a"]
@@ -99,8 +92,6 @@ class PolicyEvaluation(AbstractCohortResult):
             coupling = each.name.partition(", ")[2] if each.kind == _COUNTERFACTUAL else ""
             name = _COUNTERFACTUAL if coupling else each.name
             found.append(Row.of(name, about, coupling, each.value, None, each.interval))
-        if self.bounds is not None:
-            found += Answer(_COUNTERFACTUAL, None, {}, self.bounds).rows(about)
         limits = [(f"{confidence(level)} lower limit, {method}", value) for method, value, level in self.lower_limits]
         return (*found, *(Row(name, about, "", value) for name, value in limits))
 
@@ -114,7 +105,7 @@ class PolicyEvaluation(AbstractCohortResult):
     def _summary(self) -> str:
         told = [
             f"The logged episodes earned {number(self['observed return'].value)} on average; the model says "
-            f"{number(self['model-based'].value)} of {self.target}."
+            f"{number(self['model-based'].value)} of {self.target}, whatever the coupling."
         ]
         weighted = self["weighted importance sampling"].value
         size = f"an effective sample size of {number(self.effective_sample_size, 1)}"
@@ -123,12 +114,6 @@ class PolicyEvaluation(AbstractCohortResult):
             if weighted is None
             else f"Weighted importance sampling says {number(weighted)}, from {size}."
         )
-        if self.bounds is not None:
-            within = span(*self.bounds)
-            told.append(
-                f"Over all couplings that draw afresh at each step the counterfactual mean lies in {within}, if the "
-                "model is right."
-            )
         return " ".join(told)
 
     def _plot(self, *, truth: float | None = None) -> "plotting.Figure":
@@ -139,18 +124,16 @@ class PolicyEvaluation(AbstractCohortResult):
                 for each in self.estimates
                 if each.value is not None
             ],
-            bounds=self.bounds,
             truth=truth,
             title=self.title,
             label=f"mean return over {self.horizon} steps",
         )
 
     def _sentences(self) -> tuple[str, ...]:
-        reasons = [f"{each.name}: {each.reason}." for each in self.estimates if each.reason is not None]
-        return (*reasons, *([f"{_NO_BOUNDS}."] if self.bounds is None else []))
+        return tuple(f"{each.name}: {each.reason}." for each in self.estimates if each.reason is not None)
 
     def _details(self) -> Mapping[str, Any]:
-        names = ("target", "effective_sample_size", "num_censored", "num_resamples", "level", "estimates", "bounds")
+        names = ("target", "effective_sample_size", "num_censored", "num_resamples", "level", "estimates")
         return self._fields(*names, "lower_limits") | {"num_episodes": self.context.num_episodes}
 
 
@@ -158,7 +141,6 @@ class Evaluated(NamedTuple):
     """What is found from a log."""
 
     estimates: tuple[Estimate, ...]
-    bounds: Bounds | None
     ratios: Floats
     """Up to each step."""
     lower_limits: tuple[LowerLimit, ...]
@@ -235,7 +217,7 @@ def evaluated(
         estimates.append(Estimate(name, kind, value, interval, _NO_WEIGHT if value is None else reason))
     limits = importance.lower_limits(rewards, ratios[:, -1], least, asked)
     told = tuple(LowerLimit(method, value, asked) for method, value in limits.items())
-    return Evaluated(tuple(estimates), _bounds(task, process, spread=spread), ratios, told, least)
+    return Evaluated(tuple(estimates), ratios, told, least)
 
 
 _Values: TypeAlias = dict[tuple[str, str], float | None]
@@ -282,18 +264,6 @@ def _estimates(
             totals[name] += float(some.values(coupling) @ times[part])
     found |= {(_COUNTERFACTUAL, f"{_COUNTERFACTUAL}, {name}"): each / len(chosen) for name, each in totals.items()}
     return found, ratios[:, :horizon]
-
-
-def _bounds(task: Estimating, process: FiniteMDP, *, spread: bool) -> Bounds | None:
-    """The mean over all episodes of what any coupling could say; None where the model calls the log impossible."""
-    log, lower, upper = task.setting.log, 0.0, 0.0
-    logged = log.steps()
-    if not process.matrix[logged.state * process.num_actions + logged.action, logged.next_state].all():
-        return None  # a replay would have been refused
-    for _, some in _alike(task.setting, task.compared, process, np.arange(len(log)), spread=spread):
-        found = some.bounds()
-        lower, upper = lower + float(found.lower.sum()), upper + float(found.upper.sum())
-    return Bounds(lower / len(log), upper / len(log))
 
 
 def _alike(

@@ -4,13 +4,13 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard, final
 
 import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas, import_pyarrow
-from countermax._core.labels import listed, look_alikes
+from countermax._core.labels import identity, listed, look_alikes
 from countermax._core.memory import check_memory
 from countermax._tables.files import open_table
 from countermax.mdp import _frames as frames
@@ -28,10 +28,15 @@ Check: TypeAlias = Callable[[list[str]], None]
 _BYTES_PER_BYTE, _BYTES_PER_CELL = 8, 80  # in memory, for a byte of a text file and for a cell of a Parquet file
 
 
-def _read_columns(path: str | Path, wanted: Sequence[str], check: Check) -> "pd.DataFrame":
-    """Some columns of a file, as far as they are there; `check` may refuse it by the names of its columns."""
+def _read_columns(path: Any, wanted: Sequence[str] | None, check: Check) -> "pd.DataFrame":
+    """Some columns of a file or dataframe, as far as they are there, or all; `check` may refuse it by their names."""
     import_pandas()
+    if not isinstance(path, str | Path):
+        frame = frames.as_pandas(path)
+        check(list(map(str, frame.columns)))
+        return frame if wanted is None else frame[[each for each in frame.columns if each in wanted]]
     file = open_table(path)
+    wanted = list(file.names) if wanted is None else wanted
     try:
         check(list(file.names))
         kept, rows = [name for name in wanted if name in file.names], file.num_rows
@@ -45,41 +50,47 @@ def _read_columns(path: str | Path, wanted: Sequence[str], check: Check) -> "pd.
     return import_pyarrow().concat_tables(parts).to_pandas(ignore_metadata=True)
 
 
-def read_every_column(path: str | Path) -> "pd.DataFrame":
-    """A whole file; what is in the cells of a CSV file is text."""
-    names = list(open_table(path).names)
-    return _read_columns(path, names, lambda _: None)
+def read_every_column(steps: Any) -> "pd.DataFrame":
+    """A whole file or dataframe; what is in the cells of a CSV file is text."""
+    return _read_columns(steps, None, lambda _: None)
 
 
-def read_policy(path: str | Path, log: EpisodeLog) -> Floats:
-    """[state, action] from a file of state, action and, unless certain, probability."""
-    decisions = _read_decisions(path, {})
-    with _blaming(path):
+def read_policy(policy: Any, log: EpisodeLog) -> Floats:
+    """[state, action] from a file or dataframe of state, action and, unless certain, probability."""
+    decisions = _read_decisions(policy, {})
+    with _blaming(policy):
         return policy_from_frame(decisions, log)
 
 
-def _read_decisions(path: str | Path, called: Mapping[str, str]) -> "pd.DataFrame":
+def is_table(given: Any) -> TypeGuard["str | Path | pd.DataFrame"]:
+    """Whether it is a file, by its path, or a dataframe."""
+    return isinstance(given, str | Path) or hasattr(given, "columns")
+
+
+def _read_decisions(policy: Any, called: Mapping[str, str]) -> "pd.DataFrame":
     """The rows of a policy, whose columns may be called as those of the log are."""
     wanted, ours = (*frames.POLICY_COLUMNS, frames.PROBABILITY), {called[name]: name for name in called}
-    names = open_table(path).names
-    ours = {theirs: name for theirs, name in ours.items() if name in wanted and name not in names}
-    read = _read_columns(path, (*wanted, *ours), lambda given: _check_policy([ours.get(each, each) for each in given]))
-    return read.rename(columns=ours)
+
+    def check(names: list[str]) -> None:
+        _check_policy([ours.get(each, each) for each in names if each not in ours or ours[each] not in names])
+
+    read = _read_columns(policy, (*wanted, *ours), check)
+    return read.rename(columns={theirs: name for theirs, name in ours.items() if name not in read.columns})
 
 
 @final
 @dataclass(frozen=True)
 class StepsFile:
-    """A CSV or Parquet file of steps whose columns have names of their own, or lack what follows from others.
+    """Steps, in a CSV or Parquet file or a dataframe, whose columns have other names, or lack what follows from others.
 
     Args:
-        path: File of steps.
+        path: File of steps, or a dataframe.
         columns: Columns of a file of steps, by what they stand for: episode=patient,step=day. Without step, time has
             the order; without next_state, the last row leads to outcome.
         score: Score of each final outcome, where a file of steps has no reward: home=1,dead=0.
     """
 
-    path: str | Path
+    path: "str | Path | pd.DataFrame"
     columns: Mapping[str, str] | None = None
     score: Mapping[Hashable, int | float] | None = None
 
@@ -92,13 +103,13 @@ class LoggedPolicy(NamedTuple):
 
 
 def read_log_and_policy(
-    log: StepsFile | str | Path,
-    policy: str | Path,
+    log: "StepsFile | str | Path | pd.DataFrame",
+    policy: "str | Path | pd.DataFrame",
     *,
     state_names: Sequence[Hashable] | None = None,
     action_names: Sequence[Hashable] | None = None,
 ) -> LoggedPolicy:
-    """Reads a file of steps and a file of decisions.
+    """Reads steps and decisions, each from a file or a dataframe.
 
     The log has the columns episode, step, state, action, next_state and reward, unless a `StepsFile` says otherwise.
     The policy has state and action, and probability unless it takes one action in each state.
@@ -111,26 +122,35 @@ def read_log_and_policy(
     """
     file, steps = _read_steps(log)
     decisions = _read_decisions(policy, frames.checked_columns(file.columns))
-    of_log, of_policy = f"the log {file.path}", f"the policy {policy}"
-    visited = [(of_log, steps["state"]), (of_log, steps["next_state"]), (of_policy, decisions["state"])]
-    taken = [(of_log, steps["action"]), (of_policy, decisions["action"])]
+    of_log, of_policy = _called("the log", file.path), _called("the policy", policy)
+    visited = [(of_log, steps.rows["state"]), (of_log, steps.rows["next_state"]), (of_policy, decisions["state"])]
+    taken = [(of_log, steps.rows["action"]), (of_policy, decisions["action"])]
     states = as_names("state_names", state_names, None) or shared_names(visited)
     actions = as_names("action_names", action_names, None) or shared_names(taken)
     episodes = _episodes(file, steps, states, actions)
+    seen = set(map(identity, shared_names(visited[:2])))
+    spare = [each for each in states if identity(each) not in seen] if state_names is None else []
+    if spare:
+        told = f"The policy also speaks of {listed(spare)}, where nobody was."
+        episodes = replace(episodes, notes=(*episodes.notes, told))
     with _blaming(policy):
         return LoggedPolicy(episodes, policy_from_frame(decisions, episodes))
 
 
-def read_log(log: StepsFile | str | Path) -> EpisodeLog:
-    """Reads a file of steps, as `read_log_and_policy` does."""
+def read_log(log: "StepsFile | str | Path | pd.DataFrame") -> EpisodeLog:
+    """Reads steps, as `read_log_and_policy` does."""
     file, steps = _read_steps(log)
-    of_log = f"the log {file.path}"
-    states = shared_names([(of_log, steps["state"]), (of_log, steps["next_state"])])
-    return _episodes(file, steps, states, shared_names([(of_log, steps["action"])]))
+    of_log = _called("the log", file.path)
+    states = shared_names([(of_log, steps.rows["state"]), (of_log, steps.rows["next_state"])])
+    return _episodes(file, steps, states, shared_names([(of_log, steps.rows["action"])]))
 
 
-def _read_steps(log: StepsFile | str | Path) -> tuple[StepsFile, "pd.DataFrame"]:
-    """A file of steps, and its rows by our names of columns."""
+def _called(what: str, source: Any) -> str:
+    return f"{what} {source}" if isinstance(source, str | Path) else what
+
+
+def _read_steps(log: "StepsFile | str | Path | pd.DataFrame") -> tuple[StepsFile, frames.Arranged]:
+    """Steps, and their rows by our names of columns."""
     file = log if isinstance(log, StepsFile) else StepsFile(log)
     called = frames.checked_columns(file.columns)
     ours = {theirs: name for name, theirs in called.items()}
@@ -144,19 +164,21 @@ def _read_steps(log: StepsFile | str | Path) -> tuple[StepsFile, "pd.DataFrame"]
 
     steps = _read_columns(file.path, wanted, check)
     if steps.empty:
-        raise InputError(f"{file.path}: the log must hold at least one step, got no rows")
+        raise InputError(
+            f"{_called('', file.path).strip() or 'frame'}: the log must hold at least one step, got no rows"
+        )
     with _blaming(file.path):
         return file, frames.arranged(steps, file.columns, file.score)
 
 
 def _episodes(
-    file: StepsFile, steps: "pd.DataFrame", states: Sequence[Hashable], actions: Sequence[Hashable]
+    file: StepsFile, steps: frames.Arranged, states: Sequence[Hashable], actions: Sequence[Hashable]
 ) -> EpisodeLog:
     """Episodes from rows by our names; steps and times are called what the file calls them."""
-    called = frames.checked_columns(file.columns)
     with _blaming(file.path):
-        read = EpisodeLog.from_frame(steps, state_names=states, action_names=actions)
-    return replace(read, **clock_of(steps, called, None if read.times is None else read.times.values))
+        read = EpisodeLog.from_frame(steps.rows, state_names=states, action_names=actions)
+    times = None if read.times is None else read.times.values
+    return replace(read, **clock_of(steps.rows, steps.called, times), notes=steps.notes)
 
 
 def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
@@ -209,9 +231,9 @@ def _check_policy(names: list[str]) -> None:
 
 
 @contextmanager
-def _blaming(path: str | Path) -> Iterator[None]:
-    """Puts the file's name before whatever is wrong with what it holds."""
+def _blaming(path: Any) -> Iterator[None]:
+    """Puts the file's name, where it is one, before whatever is wrong with what it holds."""
     try:
         yield
     except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {error}" if isinstance(path, str | Path) else str(error)) from error

@@ -3,8 +3,9 @@
 States and actions are told by name where there are names, and else by index; never by both.
 """
 
+import re
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,8 @@ from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
 from countermax._core.labels import UNKNOWN, is_missing, listed
 from countermax._core.memory import check_memory
-from countermax._core.quantities import shown
+from countermax._core.quantities import as_amount, shown
+from countermax._tables.frames import as_frame
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, plainly
 from countermax.mdp._labels import Space, coded, hint_about
 
@@ -34,24 +36,36 @@ NO_REWARD = (
 )
 POLICY_RULE = "the policy must have the columns state, action and, unless it is certain, probability"
 
+_NUMBERED = re.compile(r"(?i)(state|action)s?[_ .-]?\d+")
 _MOST_EXACT = 2**53  # whole numbers beyond this are not all different in double precision
 
 
-def arranged(frame: "pd.DataFrame", columns: Mapping[str, str] | None, score: Mapping | None) -> "pd.DataFrame":
+class Arranged(NamedTuple):
+    """A log by our names of columns, what the columns are called by theirs, and what was done about its rows."""
+
+    rows: "pd.DataFrame"
+    called: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def arranged(frame: "pd.DataFrame", columns: Mapping[str, str] | None, score: Mapping | None) -> Arranged:
     """A log with its columns by their usual names, and with those that follow from others.
 
     Steps follow from times, next states from the rows that come next and the final outcome, and rewards from the score
-    of each outcome, which counts at the end.
+    of each outcome, which counts at the end. Dates become hours since an episode began.
     """
-    check_frame(frame)
-    frame = frame.rename(columns={theirs: ours for ours, theirs in checked_columns(columns).items()})
+    called = checked_columns(columns)
+    frame = renamed(frame, called)
     names = set(frame.columns)
     require_columns(list(frame.columns), needed_columns(names, score is not None), (), LOG_RULE)
     if set(LOG_COLUMNS) <= names:
-        return frame
-    by = "step" if "step" in names else "time"
+        return Arranged(frame, called)
+    by, notes = "step" if "step" in names else "time", []
+    if by == "time":
+        frame, dated = in_hours(frame)
+        called |= {"time": "hours"} if dated else {}
     frame = frame.assign(**{by: numbers(frame, by)}).sort_values(["episode", by], kind="stable")
-    refuse(frame, by, frame.duplicated(["episode", by]).to_numpy(), "must be different in each row of an episode")
+    refuse_repeated(frame, by)
     if "step" not in names:
         frame["step"] = frame.groupby("episode", sort=False).cumcount()
     last = ~frame["episode"].duplicated(keep="last")
@@ -59,21 +73,71 @@ def arranged(frame: "pd.DataFrame", columns: Mapping[str, str] | None, score: Ma
     if "next_state" not in names:
         states, ends = frame["state"].astype(object), _final_outcomes(frame)
         frame["next_state"] = states.groupby(frame["episode"], sort=False).shift(-1).where(~last, ends)
-        censored = last & frame["next_state"].isna()  # known up to the state of their last row, where nothing is done
+        censored = last & frame["next_state"].isna()
         alone = censored & ~frame["episode"].duplicated()
-        refuse(frame, "outcome", alone.to_numpy(), "must be known of an episode of one row; leave it out")
+        if alone.all():
+            raise InputError(
+                "`outcome` must be known of some episode, or rows must follow each other: no step is known"
+            )
+        notes += _told_of_open(int(censored.sum() - alone.sum()), frame["episode"][alone].tolist())
         frame, ended = frame[~censored], (last & ~censored)[~censored]
     if "reward" not in names:
         ends = frame["next_state"][ended]
         known = scored(ends.unique(), score)
         frame = frame.assign(reward=0.0)
         frame.loc[ended, "reward"] = [known[str(label)] for label in ends]
-    return frame
+    return Arranged(frame, called, tuple(notes))
+
+
+def _told_of_open(count: int, alone: list[Hashable]) -> list[str]:
+    """What becomes of the last rows of episodes without an outcome."""
+    left = f"Left out: {listed(alone)}, of one row and without an outcome, so that no step is known."
+    those = (
+        "1 episode has no outcome: its last row says"
+        if count == 1
+        else f"{count} episodes have no outcome: their last rows say"
+    )
+    told = f"{those} where the patient was seen last, and what was done there is not counted."
+    return [*([told] if count else []), *([left] if alone else [])]
+
+
+def renamed(frame: "pd.DataFrame", called: Mapping[str, str]) -> "pd.DataFrame":
+    """A dataframe with our names of columns."""
+    return as_pandas(frame).rename(columns={theirs: ours for ours, theirs in called.items()})
+
+
+def in_hours(frame: "pd.DataFrame") -> tuple["pd.DataFrame", bool]:
+    """The same with hours since each episode began where times are dates, and whether they are."""
+    pandas, times = import_pandas(), frame["time"]
+    if times.dtype.kind != "M":
+        try:
+            if pandas.to_numeric(times, errors="coerce").notna().any():
+                return frame, False
+            times = pandas.to_datetime(times, format="ISO8601", utc=True)
+        except (TypeError, ValueError, OverflowError):
+            return frame, False
+    since = times - times.groupby(frame["episode"], sort=False).transform("min")
+    return frame.assign(time=since.dt.total_seconds() / 3600), True
+
+
+def refuse_repeated(frame: "pd.DataFrame", by: str) -> None:
+    """Refuses two rows of one episode and one time."""
+    again = frame.duplicated(["episode", by]).to_numpy()
+    if again.any():
+        at = int(again.argmax())
+        same = (frame[["episode", by]] == frame[["episode", by]].iloc[at]).all(axis=1).to_numpy()
+        count, alike = int(again.sum()), int(frame.duplicated().sum())
+        raise InputError(
+            f"row {frame.index[at]}: `{by}` must be different in each row of an episode, but is "
+            f"{_shown(frame[by], at)} as in row {frame.index[int(same.argmax())]} (episode "
+            f"{plainly(frame['episode'].iloc[at])}); {count} such row{'' if count == 1 else 's'}"
+            + (", all repeated in full: drop_duplicates() removes them" if alike == count else "")
+        )
 
 
 def scored(ends: Iterable[Hashable], score: Mapping | None) -> dict[str, float]:
     """The score of each final outcome, by its text."""
-    known = {str(label): float(number) for label, number in (score or {}).items()}
+    known = {str(label): as_amount(f"`score[{label!r}]`", number) for label, number in (score or {}).items()}
     for label in ends:
         if str(label) not in known:
             raise InputError(
@@ -96,10 +160,13 @@ def _final_outcomes(frame: "pd.DataFrame") -> "pd.Series":
 def checked_columns(columns: Mapping[str, str] | None) -> dict[str, str]:
     """Which column of a table stands for which of a log."""
     found = {} if columns is None else {str(ours): theirs for ours, theirs in columns.items()}
-    for name in found:
-        if name not in (*LOG_COLUMNS, *_MADE_FROM):
-            known = ", ".join((*LOG_COLUMNS, *_MADE_FROM))
-            raise InputError(f"`columns` must map columns of a log ({known}) to those of the table, got {name!r}")
+    ours = (*LOG_COLUMNS, *_MADE_FROM)
+    for name, theirs in found.items():
+        if name not in ours:
+            hint = f": {theirs}={name}, the other way round" if theirs in ours else ""
+            raise InputError(
+                f"`columns` must map columns of a log ({', '.join(ours)}) to those of the table, got {name!r}{hint}"
+            )
     return found
 
 
@@ -169,7 +236,6 @@ def clock(frame: "pd.DataFrame") -> str:
 
 def read_decisions(frame: "pd.DataFrame", states: Space, actions: Space) -> tuple[Ints, Ints, Floats]:
     """State, action and probability of each row; without a probability the action is taken for certain."""
-    check_frame(frame)
     require_columns(list(frame.columns), POLICY_COLUMNS, (PROBABILITY,), POLICY_RULE)
     state, action = _indices(frame, "state", states), _indices(frame, "action", actions)
     chances = numbers(frame, PROBABILITY) if PROBABILITY in frame.columns else np.ones(len(frame))
@@ -187,6 +253,8 @@ def require_columns(
     missing = [column for column in needed if column not in names]
     if missing == ["reward"]:
         raise InputError(f"{NO_REWARD}; the columns are {listed(names)}{hint}")
+    if sum(_NUMBERED.fullmatch(str(each)) is not None for each in names) > 1:
+        hint += "; a row for each step is needed: pandas.wide_to_long makes rows of such columns"
     if missing:
         raise InputError(f"{rule}, but lacks {', '.join(missing)}; it has {listed(names) or 'no columns'}{hint}")
     for column in (*needed, *optional):
@@ -194,10 +262,11 @@ def require_columns(
             raise InputError(f"{rule}, each of them once, but has {column} {times} times")
 
 
-def check_frame(frame: Any) -> None:
-    """Refuses what is no dataframe."""
-    if not isinstance(frame, import_pandas().DataFrame):
-        raise InputError(f"`frame` must be a pandas dataframe, got {type(frame).__name__}")
+def as_pandas(frame: Any) -> "pd.DataFrame":
+    """A dataframe of any library as one of pandas."""
+    if isinstance(frame, import_pandas().DataFrame):
+        return frame
+    return as_frame(frame).to_arrow().to_pandas()
 
 
 def _positions(frame: "pd.DataFrame", episode: Ints, step: Ints) -> Ints:
@@ -219,7 +288,8 @@ def numbers(frame: "pd.DataFrame", column: str) -> Floats:
         found = import_pandas().to_numeric(values, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError, OverflowError):  # lists, say, or complex numbers
         raise InputError(f"`{column}` must hold finite numbers, got {values.dtype} like {_shown(values, 0)}") from None
-    refuse(frame, column, ~np.isfinite(found), "must hold finite numbers")
+    hint = "; dates are read as 2026-01-31 08:00" if column == "time" else ""
+    refuse(frame, column, ~np.isfinite(found), "must hold finite numbers", hint)
     return found
 
 
@@ -265,4 +335,8 @@ def refuse(frame: "pd.DataFrame", column: str, bad: NDArray[np.bool_], rule: str
     where = f"row {frame.index[at]}"
     if {"episode", "step"} <= set(frame.columns):
         where += f" (episode {plainly(frame['episode'].iloc[at])}, step {plainly(frame['step'].iloc[at])})"
-    raise InputError(f"{where}: `{column}` {rule}, got {_shown(frame[column], at)}{hint}")
+    count, got = int(bad.sum()), f"got {_shown(frame[column], at)}"
+    more = f"; {count} such rows" if count > 1 else ""
+    if count > 1 and "episode" in frame.columns:
+        more += f", in {frame['episode'][bad].nunique()} episodes"
+    raise InputError(f"{where}: `{column}` {rule}, {got}{hint}{more}")

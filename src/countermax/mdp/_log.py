@@ -13,7 +13,7 @@ from countermax._core.extras import import_pandas
 from countermax._core.quantities import as_count, shown
 from countermax.mdp import _arrays as arrays
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values
-from countermax.mdp._frames import arranged, checked_columns, clock, numbers, read_episodes
+from countermax.mdp._frames import arranged, clock, numbers, read_episodes
 from countermax.mdp._labels import Names, Space, as_names
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ class EpisodeLog:
     """What a step is called, for instance a day: the name of its column."""
     times: Times | None = None
     """When steps were taken, [episode, step], where a column `time` says so."""
+    notes: tuple[str, ...] = ()
+    """What was done about the rows that it was read from."""
     propensities: Float[np.ndarray, "n t"] | None = None
     """How likely what was done was at each step, where more than the state says so; None for what the states say."""
 
@@ -155,12 +157,13 @@ class EpisodeLog:
         """
         states = _space("state", num_states, state_names)
         actions = _space("action", num_actions, action_names)
-        rows, called = arranged(frame, columns, score), checked_columns(columns)
+        rows, called, notes = arranged(frame, columns, score)
         read = read_episodes(rows, states, actions)
         times = read.pop("times")
         return cls(
             **read,
             **clock_of(rows, called, times),
+            notes=notes,
             num_states=int(read["states"].max()) + 1 if states.size is None else states.size,
             num_actions=int(read["actions"].max()) + 1 if actions.size is None else actions.size,
             state_names=states.names,

@@ -31,8 +31,7 @@ def arranged_rows(
     frame: "pd.DataFrame", columns: Mapping[str, str] | None, scored: bool, doses: Sequence[str] | None
 ) -> "pd.DataFrame":
     """Rows in order, with the columns of a log by their usual names."""
-    frames.check_frame(frame)
-    frame = frame.rename(columns={theirs: ours for ours, theirs in frames.checked_columns(columns).items()})
+    frame = frames.renamed(frame, frames.checked_columns(columns))
     names = list(frame.columns)
     by = "step" if "step" in names else "time"
     needed = ["episode", by, *([] if doses else ["action"]), *([] if "reward" in names else ["outcome"])]
@@ -41,13 +40,13 @@ def arranged_rows(
         raise InputError("the steps must hold at least one row, got none")
     if "reward" not in names and not scored:
         raise InputError(frames.NO_REWARD)
+    frame = frames.in_hours(frame)[0] if by == "time" else frame
     numbers = frames.numbers(frame, by)
     episode, _ = coded(frame["episode"])
     frames.refuse(frame, "episode", episode < 0, "must name an episode")
     order = np.lexsort((numbers, episode))
-    frame, numbers, episode = frame.iloc[order], numbers[order], episode[order]
-    twice = (numbers[1:] == numbers[:-1]) & (episode[1:] == episode[:-1])
-    frames.refuse(frame, by, np.append(False, twice), "must be different in each row of an episode")
+    frame = frame.assign(**{by: numbers}).iloc[order]
+    frames.refuse_repeated(frame, by)
     return frame
 
 

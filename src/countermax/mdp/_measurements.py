@@ -19,7 +19,7 @@ from countermax._core.words import number
 from countermax.mdp import _measured_rows as reading
 from countermax.mdp._arrays import Floats, Ints, Values, plainly
 from countermax.mdp._clusters import METHODS, MeasuredSteps, Partition, discretised
-from countermax.mdp._files import read_every_column, read_policy
+from countermax.mdp._files import is_table, read_every_column, read_policy
 from countermax.mdp._labels import coded
 from countermax.mdp._log import EpisodeLog, step_mask
 from countermax.mdp._results import counted
@@ -229,7 +229,7 @@ class Measurements:
         as_count("`dose_levels`", dose_levels)
         self._classifier = _checked_classifier(behaviour)
         self._partition = Partition(num_states, method, as_seed("seed", seed))
-        frame = read_every_column(steps) if isinstance(steps, str | Path) else steps
+        frame = read_every_column(steps)
         self._frame = reading.arranged_rows(frame, columns, score is not None, doses)
         names = reading.checked_features(self._frame, features)
         numbers, missing = reading.measured_numbers(self._frame, names)
@@ -289,7 +289,7 @@ class Measurements:
             told=self.notes,
         )
 
-    def wanted(self, policy: Values | str | Path) -> tuple[Floats, Floats]:
+    def wanted(self, policy: "Values | pd.DataFrame | str | Path") -> tuple[Floats, Floats]:
         """What a policy does in each row, [row, action], and in each state, [state, action].
 
         The policy is given by state, as an array or a file, or as a column that names the action in each row.
@@ -307,7 +307,7 @@ class Measurements:
                 )
             by_row = np.eye(log.num_actions)[places]
             return by_row, averaged(by_row, of_row, log.num_states)
-        if isinstance(policy, str | Path):
+        if is_table(policy):
             policy = read_policy(policy, log)
         by_state = np.asarray(policy, np.float64)
         if by_state.shape != (log.num_states, log.num_actions):

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from countermax import _plotting as plotting
-from countermax._core.results import Row
+from countermax._core.results import Row, Table, tables_of
 from countermax._core.words import number, percent, span
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
@@ -18,6 +18,7 @@ from countermax.intervals import Interval
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._changes import FAMILIES, JUDGED, Changes, PathStep
 from countermax.mdp._labels import spoken
+from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import policy_values
 from countermax.mdp._posterior import PosteriorDraws
 from countermax.mdp._process import FiniteMDP
@@ -30,7 +31,7 @@ from countermax.mdp._results import (
     AbstractCohortResult,
     Claim,
     Context,
-    Count,
+    Known,
     agreed_on,
     at,
     counted,
@@ -42,23 +43,25 @@ from countermax.mdp._results import (
 
 FADED = 0.05
 """Total variation below which what was logged no longer matters, unless `within` says otherwise."""
-_SHARES = ("helped", "hurt")
+_MOST_TOLD, _MOST_LISTED = 3, 10  # changes in a sentence, and in the table
 _RULE = (
     "Unchanged: the logged action, whatever the state; where it is not known there, and after the log's end, what was "
     "usual. Nothing is changed after the log's end."
 )
-_RANGE = "Ranges of plans are conservative: nature may answer differently for each number of changes left."
+_RANGE = (
+    "Ranges of plans may be wider than need be: worst and best cases are taken apart for each number of changes left."
+)
 _MONOTONE = (
     "'stable and monotone': what was seen is at least as likely as it would be anyway, other outcomes that might have "
     "been seen at most as likely. Gumbel-max need not be."
 )
 _OPTIMISM = (
-    "In-sample: judged on the estimate that the plan was made on, which is too optimistic: a plan picks the rows that "
-    "look best by chance."
+    "'In-sample' is the effect on the estimate that the plan was made on. It is too large, and may lie above the "
+    "interval: the plan that looks best of all owes part of its lead to chance in the log."
 )
 _IN_SAMPLE = (
-    "Plans are made and judged on one process. If that is an estimate, their effects are too large, for a plan picks "
-    "the rows that look best by chance; a posterior judges them."
+    "Plans are made and judged on one process. If that is an estimate, their effects are too large: the plan that "
+    "looks best of all owes part of its lead to chance in the log. A posterior judges them."
 )
 
 
@@ -209,6 +212,7 @@ class BestChanges(AbstractCohortResult):
             self._in_words(self.logged),
             self._in_words(() if self.best is None else self.best.path),
             [self.state_names[place] for place in np.argsort(-self.state_values, kind="stable")],
+            moments=self.moments,
             title=self.title,
             label=f"effect on the {self.context.meaning.drawn}",
         )
@@ -257,6 +261,23 @@ class BestChanges(AbstractCohortResult):
         return self._fields("episode", "observed", "coupling") | kind | names | {"logged": self.logged, "plans": plans}
 
 
+class CommonChange(NamedTuple):
+    """One change that would have been the best single one in several episodes."""
+
+    state: str
+    done: str
+    instead: str
+    episodes: int
+    effect: float
+    """What it would have added to each of them on average."""
+    share: float
+    """Its share of what the best single changes would have added in all."""
+
+    def told(self) -> str:
+        """`iv instead of oral in ward`."""
+        return f"{self.instead} instead of {self.done} in {self.state}"
+
+
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ChangesRanking(AbstractCohortResult):
@@ -282,7 +303,9 @@ class ChangesRanking(AbstractCohortResult):
     robust: Bool[np.ndarray, "n k"]
     """Which are agreed on even if chance may persist across steps."""
     totals: Mapping[str, Row]
-    """The mean effect, and the shares of episodes that gain and lose, for each number of changes; by words."""
+    """The mean effect, and the share of episodes that gain, for each number of changes; by words."""
+    common: tuple[CommonChange, ...]
+    """Which single changes those are, over all episodes, the largest share of the gain first."""
 
     @property
     def title(self) -> str:
@@ -302,6 +325,12 @@ class ChangesRanking(AbstractCohortResult):
     @property
     def rows(self) -> tuple[Row, ...]:
         found = list(self.totals.values())
+        for each in self.common:
+            found += [
+                Row("number of episodes", each.told(), "", float(each.episodes)),
+                Row("effect", each.told(), self.coupling, each.effect),
+                Row("share of the gain", each.told(), self.coupling, each.share),
+            ]
         for place in self.order.tolist():
             about = f"episode {self.episodes[place]}"
             for k in range(self.effects.shape[1]):
@@ -311,25 +340,37 @@ class ChangesRanking(AbstractCohortResult):
         return tuple(found)
 
     def _summary(self) -> str:
-        told = [
-            f"{counted(len(self.episodes), 'episode')}; effects on the {self.context.meaning.drawn} by {self.coupling}."
-        ]
+        told, meaning, whole = [], self.context.meaning, len(self.episodes)
         for k, (effect, agreed, robust) in enumerate(zip(self.effects.T, self.agreed.T, self.robust.T, strict=True)):
-            helped, hurt = (self._number(f"share {each} by at most {counted(k + 1, 'change')}") for each in _SHARES)
+            most = f"at most {counted(k + 1, 'change')}"
+            helped = self.totals[f"share helped by {most}"]
+            limits = None
+            if helped.ci_lower is not None and helped.ci_upper is not None and self.any_interval is not None:
+                limits = Interval(whole * helped.ci_lower, whole * helped.ci_upper, self.any_interval.level)
             told.append(
-                f"At most {counted(k + 1, 'change')} would have helped {helped}, hurt {hurt}, and added "
-                f"{number(effect.mean())} on average. Every coupling that draws afresh at each step agrees on the gain "
-                f"of {int(agreed.sum())}; even if chance persists, of {int(robust.sum())} (robust), "
+                f"By {self.coupling}, {most} would have raised the expected {meaning.drawn} of "
+                f"{Known(whole * (helped.value or 0.0), limits).told()} of {counted(whole, 'episode')}, and that of "
+                f"all by {meaning.size(effect.mean())} on average. Every coupling that draws afresh at each step "
+                f"agrees for {int(agreed.sum())}; even if chance persists, for {int(robust.sum())} (robust), "
                 f"{trusted(self.any_interval)}."
             )
+        if self.common:
+            some = [
+                f"{each.told()} ({percent(each.share)}, {counted(each.episodes, 'episode')})" for each in self.common
+            ]
+            told.append(f"Most of the gain from one change comes from {'; '.join(some[:_MOST_TOLD])}.")
         return "\n".join(told)
 
-    def _number(self, share: str) -> str:
-        """How many episodes a share is, with its interval."""
-        row, whole, interval = self.totals[share], len(self.episodes), None
-        if row.ci_lower is not None and row.ci_upper is not None and self.any_interval is not None:
-            interval = Interval(whole * row.ci_lower, whole * row.ci_upper, self.any_interval.level)
-        return Count(whole * (row.value or 0.0), interval).told()
+    def tables(self) -> list[Table]:
+        """Which changes, then the numbers by episode."""
+        common = {each.told() for each in self.common}
+        rows = [each for each in self.rows if each.about not in common]
+        lines = [
+            [*each[:3], f"{each.episodes:,}", number(each.effect), percent(each.share)]
+            for each in self.common[:_MOST_LISTED]
+        ]
+        heads = ["in", "was done", "best single change", "episodes", "effect on each", "share of the gain"]
+        return [*([Table(heads, lines, 3)] if lines else []), *tables_of(rows)]
 
     def _plot(self, most: int = 20) -> "plotting.Figure":
         last, what = (slice(None), -1), f"at most {counted(self.effects.shape[1], 'change')}"
@@ -489,11 +530,11 @@ def ranked_changes(
     name, totals = name_of(coupling), dict[str, Row]()
     about = f"mean of {counted(count, 'episode')}"
     for k in range(1, some.num_layers):
-        for place, what in ((count, "effect of"), (count + 1, "share helped by"), (count + 2, "share hurt by")):
-            words = f"{what} at most {counted(k, 'change')}"
+        most = f"at most {counted(k, 'change')}"
+        for place, words in ((count, f"effect of {most}"), (count + 1, f"share helped by {most}")):
             totals[words] = Row.of(words, about, name, means, None, known, (0, place, k))
-            bounds, whole = Bounds(means[1], means[2]), at(known, 1, 2)
-            totals[f"{words}, {ANY}"] = Row.of(words, about, ANY, None, bounds, whole, (place, k))
+        limits = Bounds(means[1], means[2]), at(known, 1, 2)
+        totals[f"effect of {most}, {ANY}"] = Row.of(f"effect of {most}", about, ANY, None, *limits, (count, k))
     each, later = slice(count), slice(1, None)
     bounds, whole = Bounds(means[1, each], means[2, each]), at(known, (1, each), (2, each))
     untried = _untried(mdp, some, plan)
@@ -516,15 +557,43 @@ def ranked_changes(
         untried=untried[:, 1:],
         robust=robust[:, 1:],
         totals=totals,
+        common=_common(mdp, setting.log, plan, means[0, each]),
     )
 
 
 def _totalled(model: Trajectories, coupling: AbstractCoupling, changes: Changes, plan: Any) -> Floats:
-    """The same as `_judged`, and behind the episodes their mean, and the shares of those who gain and who lose."""
+    """The same as `_judged`, and behind the episodes their mean, and the share of those who gain."""
     found = _judged(model, coupling, changes, plan, ("any",))
-    helped, hurt = (found > SMALL).mean(axis=1), (found < -SMALL).mean(axis=1)
-    totals = np.stack([found.mean(axis=1), helped, hurt[[0, 2, 1]]], axis=1)  # hurt least where values are largest
+    totals = np.stack([found.mean(axis=1), (found > SMALL).mean(axis=1)], axis=1)
     return np.concatenate([found, totals], axis=1)
+
+
+def _common(mdp: FiniteMDP, log: EpisodeLog, plan: Any, effects: Floats) -> tuple[CommonChange, ...]:
+    """The best single change of each episode, counted: up to it both worlds are one, so its state is the logged one."""
+    if effects.shape[1] < 2:
+        return ()
+    width = plan.shape[1]
+    there = np.take_along_axis(plan[:, :, :, 1], log.states[:, :width, None], axis=2)[:, :, 0]
+    changed = (there >= 0) & log.mask[:, :width]
+    some = np.flatnonzero(changed.any(axis=1) & (effects[:, 1] > SMALL))
+    step = changed[some].argmax(axis=1)
+    which = np.stack([log.states[some, step], log.actions[some, step], there[some, step]], axis=1)
+    distinct, place, times = np.unique(which, axis=0, return_inverse=True, return_counts=True)
+    gains = np.bincount(place.ravel(), effects[some, 1], len(distinct))
+    found = []
+    for row in np.argsort(-gains, kind="stable").tolist():
+        state, done, instead = distinct[row].tolist()
+        found.append(
+            CommonChange(
+                spoken("state", state, mdp.state_names),
+                spoken("action", done, mdp.action_names),
+                spoken("action", instead, mdp.action_names),
+                int(times[row]),
+                float(gains[row] / times[row]),
+                float(gains[row] / gains.sum()),
+            )
+        )
+    return tuple(found)
 
 
 def _changed(*given: Any, **more: Any) -> Any:

@@ -1,6 +1,6 @@
 """What every answer about a cohort says beside its numbers, and the answers by episode."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, final
 
@@ -19,7 +19,12 @@ from countermax.mdp._arrays import Floats
 ANY, PERSISTENT, OBSERVED = "any coupling", "chance may persist", "observed"
 NOT_IN_LOG = "WARNING: your policy asks for what is not in the log"
 Limits = TypeVar("Limits", bound=Bounds | Interval | None)
-NUMBERS = "number of gains", "number of losses"
+NUMBERS = "number expected to gain", "number expected to lose"
+_SHOWN = "number at ", "number that would be at "  # in the table of fates
+_IN_ALL = (
+    "'In all' is what as many episodes from the same first states would come to; the lines above it are about these "
+    "very episodes, so that sums differ a little."
+)
 SMALL = 1e-9
 """An effect below this is rounding."""
 COUPLING, MODEL = "the coupling", "the estimated model"
@@ -54,26 +59,36 @@ class Meaning(NamedTuple):
         return f"what {what} would have added to the {self.drawn}" + (f" ({scale})" if scale else "")
 
     @property
-    def only(self) -> int | None:
-        """The one end that counts; then a return is its chance."""
-        counting = [] if self.rewards is None or self.discount != 1 else np.flatnonzero(self.rewards).tolist()
-        return counting[0] if len(counting) == 1 else None
+    def counting(self) -> tuple[int, ...]:
+        """The ends that count, where all count the same and nothing is discounted; then a return is their chance."""
+        if self.rewards is None or self.discount != 1:
+            return ()
+        found = np.flatnonzero(self.rewards)
+        return tuple(found.tolist()) if np.ptp(self.rewards[found]) == 0 else ()
 
     @property
     def measure(self) -> str:
         """What is added to: `total reward`, `score` where ends alone count, or `chance of survival`."""
-        if self.only is None:
-            return "total reward" if self.rewards is None else "score"
-        return f"chance of {self.ends[self.only]}"
+        if self.counting:
+            return f"chance of {' or '.join(self.ends[each] for each in self.counting)}"
+        return "total reward" if self.rewards is None else "score"
 
     @property
     def drawn(self) -> str:
         """What pictures of returns show: a chance only where an end counts just 1."""
         return self.measure if self._worth == 1 else "score"
 
+    def size(self, effect: float) -> str:
+        """How large an effect is, in words: `0.12`, `12 percentage points`."""
+        if not self.counting:
+            return f"{effect:.2g}"
+        points = 100 * abs(effect / self._worth)
+        told = f"{points:.2g}" if points < 10 else f"{points:.0f}"
+        return f"{told} percentage point{'' if told == '1' else 's'}"
+
     def gain(self, effect: float) -> str:
         """What a decision would have done: `raised the chance of survival by 12 percentage points`."""
-        if self.only is None:
+        if not self.counting:
             return f"added {effect:.3g} to the {self.measure}"
         points = 100 * effect / self._worth
         told = f"{abs(points):.0f} percentage point{'' if round(abs(points)) == 1 else 's'}"
@@ -83,14 +98,18 @@ class Meaning(NamedTuple):
 
     def between(self, lower: float, upper: float, *, gain: bool = False) -> str:
         """A range of returns, or of gains in them."""
-        if self.only is None:
+        if not self.counting:
             return _joined(f"{lower:z.3g}", f"{upper:z.3g}")
         low, high = sorted(100 * each / self._worth for each in (lower, upper))
         return _joined(f"{low:z.0f}", f"{high:z.0f}") + (" points" if gain else " %")
 
+    def least(self, earned: float) -> bool:
+        """Whether no end counts less than this."""
+        return self.rewards is not None and earned <= min(0.0, float(self.rewards.min())) + SMALL
+
     @property
     def _worth(self) -> float:
-        return 1.0 if self.only is None or self.rewards is None else float(self.rewards[self.only])
+        return float(self.rewards[self.counting[0]]) if self.counting and self.rewards is not None else 1.0
 
 
 def _joined(lower: str, upper: str) -> str:
@@ -189,21 +208,6 @@ class Answer(NamedTuple):
             at(self.persistent, place),
         )
 
-    def taken_from(self, total: int) -> "Answer":
-        """What is left of a total."""
-        return self._replace(
-            values={name: total - each for name, each in self.values.items()},
-            bounds=_left(total, self.bounds),
-            intervals={name: _left(total, each) for name, each in self.intervals.items()},
-            any_interval=_left(total, self.any_interval),
-            persistent=_left(total, self.persistent),
-        )
-
-
-def _left(total: int, limits: Limits) -> Limits:
-    found: Any = limits
-    return found and found._replace(lower=total - found.upper, upper=total - found.lower)
-
 
 def answer_of(
     found: tuple[Floats, Interval | None], couplings: Iterable[str], quantity: str, *place: int | slice
@@ -298,6 +302,8 @@ class Claim(NamedTuple):
     @property
     def sure(self) -> str:
         """How sure the sign is, in words."""
+        if self.depends_on == (PERSISTENCE,):
+            return "holds under every coupling, unless an unrecorded trait of the patient acts at several steps"
         if self.depends_on:
             return f"depends on {' and on '.join(self.depends_on)}"
         if self.any_interval is None:
@@ -318,49 +324,89 @@ def _beyond(limits: Bounds | Interval, sign: int) -> bool:
     return bool(limits.lower > SMALL if sign > 0 else limits.upper < -SMALL)
 
 
-class Count(NamedTuple):
-    """How many episodes."""
+class Known(NamedTuple):
+    """One number and how well it is known."""
 
     number: float
     """The mean over posterior draws, if there are any."""
     interval: Interval | None = None
 
     def told(self) -> str:
-        """`14 (95 % interval 9 to 17)`."""
-        return f"{self.number:.0f}{self.within()}"
-
-    def within(self) -> str:
-        """` (95 % interval 9 to 17)`, whole numbers as far as the limits reach; nothing where there is no interval."""
-        if self.interval is None:
-            return ""
+        """A count, rounded: `14 (95 % interval 9 to 17)`."""
+        if self.interval is None or self.interval.lower == self.interval.upper:
+            return f"{self.number:.0f}"
         lower, upper, level = self.interval
-        return f" ({confidence(level)} interval {np.floor(lower):.0f} to {np.ceil(upper):.0f})"
+        return f"{self.number:.0f} ({confidence(level)} interval {lower:.0f} to {upper:.0f})"
+
+    def row(self, quantity: str, about: str, coupling: str) -> Row:
+        """The number as a row."""
+        return Row.of(quantity, about, coupling, self.number, None, self.interval)
+
+    def plus(self, more: float) -> "Known":
+        """The same with something added."""
+        limits = self.interval
+        return Known(self.number + more, limits and Interval(limits.lower + more, limits.upper + more, limits.level))
 
 
-class Fate(NamedTuple):
-    """Of the episodes that came to one end, how many would not have come to it."""
+class Fates(NamedTuple):
+    """Where episodes ended, and how many of them would have ended where; the worst end first where ends have a score.
 
-    size: int
-    end: str
-    spared: Answer
+    The last place, without an end, is for all other episodes.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    moved: Mapping[str, tuple[tuple[Known, ...], ...]]
+    """By coupling: how many, from each place to each."""
+    spared: tuple[Answer, ...]
+    """By end: how many of those who came to it would not have."""
+    expected: tuple[Known, ...]
+    """How many would come to each, which is the same under every coupling."""
 
     def rows(self) -> Iterator[Row]:
-        """How many would not have ended there, and how many would have."""
-        about, others = f"of {self.size} that ended at {self.end}", self.spared.taken_from(self.size)
-        yield from self.spared._replace(quantity="number that would not have").rows(about)
-        yield from others._replace(quantity="number that would have").rows(about)
+        """How many went where, how many would, and from where."""
+        count = counted(sum(self.sizes), "episode")
+        for name, size, known in zip(self.names, self.sizes, self.expected, strict=True):
+            yield Row(f"number at {name}", f"of {count}", OBSERVED, float(size))
+            yield known.row(f"number at {name}", f"of {count}", ANY)
+        for name, size, answer in zip(self.names, self.sizes, self.spared, strict=False):
+            yield from answer.rows(f"of {size} at {name}")
+        for coupling, table in self.moved.items():
+            for name, size, line in zip(self.names, self.sizes, table, strict=True):
+                for other, known in zip(self.names, line, strict=True):
+                    yield known.row(f"number that would be at {other}", f"of {size} at {name}", coupling)
+
+    def table(self) -> Table:
+        """From where to where, by the first coupling, and in all."""
+        name, moved = next(iter(self.moved.items()))
+        lines = [[each.row("number at", "", "").shown for each in line] for line in (*moved, self.expected)]
+        kept = len(self.names) - (
+            not self.sizes[-1] and not any(line[-1].number > SMALL for line in (*moved, self.expected))
+        )
+        heads, sizes = [*self.names[:kept], "in all, by any coupling"], [*self.sizes[:kept], sum(self.sizes)]
+        return Table(
+            [f"ended at (by {name})", "episodes", *(f"would: {each}" for each in self.names[:kept])],
+            [
+                [head, f"{size:,}", *line[:kept]]
+                for head, size, line in zip(heads, sizes, (*lines[:kept], lines[-1]), strict=True)
+            ],
+        )
 
     def told(self) -> str:
-        """`of 33 that ended at dead, 25 (95 % interval 20 to 29) would not have, by any coupling 3 to 33`."""
-        (name, value), (least, most) = next(iter(self.spared.values.items())), self.spared.bounds
-        count, limits = Count(value, self.spared.intervals.get(name)), f"{np.floor(least):.0f} to {np.ceil(most):.0f}"
-        return f"of {self.size} that ended at {self.end}, {count.told()} would not have, by any coupling {limits}"
+        """What becomes of those who came to the worst end, and of all others.
 
-
-def told_of_fates(fates: Sequence[Fate], coupling: str, meaning: Meaning) -> str:
-    """What would have become of those who came to the worst end, and to the best one, where ends have a score."""
-    some = [] if meaning.rewards is None else [each.told() for each in (*fates[:1], *fates[1:][-1:])]
-    return f"By {coupling}, {'; '.join(some)}.\n" if some else ""
+        `125 of 392 ended at dead; 62 would be expected to, by any coupling. By Gumbel-max, 77 of the 125 would not
+        have, and 14 of the others would; by any coupling 63 to 114 would not have.`
+        """
+        (name, moved), size, spared = next(iter(self.moved.items())), self.sizes[0], self.spared[0]
+        value, (least, most) = Known(spared.values[name], spared.intervals.get(name)), spared.bounds
+        others = sum(line[0].number for line in moved[1:])
+        return (
+            f"{size} of {counted(sum(self.sizes), 'episode')} ended at {self.names[0]}; under the other policy "
+            f"{self.expected[0].told()} would be expected to, whatever the coupling. By {name}, {value.told()} of the "
+            f"{size} would not have ended there, and {others:.0f} of the others would; by any coupling, "
+            f"{least:.0f} to {most:.0f} of the {size} would not have.\n"
+        )
 
 
 def _without_gaps(rows: Iterable[Row]) -> list[Table]:
@@ -408,13 +454,13 @@ class Replay(AbstractCohortResult):
     """Which episodes stop before the horizon without having come to an end."""
     interval: Interval | None = None
     """Model uncertainty of the effects; None where the model is taken as given."""
-    mean_interval: Interval | None = None
-    """Model uncertainty of the mean effect over these episodes."""
-    gains: Count
-    """How many would have gained: the posterior mean, if there is one."""
-    losses: Count
-    fates: tuple[Fate, ...] = ()
-    """What would have become of those who came to each end, the worst first where ends have a score."""
+    mean_effect: Known
+    """The mean effect over episodes like these, from the same first states: the same under every coupling."""
+    gains: Known
+    """How many would have had a higher expected return: the posterior mean, if there is one."""
+    losses: Known
+    fates: Fates | None = None
+    """Where episodes ended, and where they would have; None where the log has no end."""
     states: Int[np.ndarray, "n samples times"] | None = None
     """Drawn trajectories, where they were asked for; after the end of one its last state is repeated."""
     actions: Int[np.ndarray, "n samples t"] | None = None
@@ -438,17 +484,8 @@ class Replay(AbstractCohortResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        mean, coupling = f"mean of {counted(len(self.values), 'episode')}", self.coupling
-        found = [
-            *(row for each in self.fates for row in each.rows()),
-            Row(self.measure, mean, OBSERVED, float(self.observed.mean())),
-            Row(self.measure, mean, coupling, self.mean),
-            Row.of("effect", mean, coupling, self.effects.mean(), None, self.mean_interval),
-            *(
-                Row.of(what, f"of {counted(len(self.values), 'episode')}", coupling, each, None, limits)
-                for what, (each, limits) in zip(NUMBERS, (self.gains, self.losses), strict=True)
-            ),
-        ]
+        coupling = self.coupling
+        found = _of_all(self, {coupling: self.gains}, {coupling: self.losses})
         numbers = zip(self.episodes, self.observed.tolist(), self.values.tolist(), strict=True)
         for place, (name, earned, value) in enumerate(numbers):
             about = f"episode {name}"
@@ -460,24 +497,20 @@ class Replay(AbstractCohortResult):
         return tuple(found)
 
     def tables(self) -> list[Table]:
-        """Counts, then values and effects side by side."""
+        """From which end to which, then counts, then values and effects side by side."""
         named = self.context.meaning.drawn
         found = [
             each._replace(quantity=named, coupling="effect" if each.quantity == "effect" else each.coupling)
-            if each.quantity in ("effect", self.measure)
-            else each
             for each in self.rows
+            if each.about.startswith("episode")
         ]
-        return _without_gaps(found)
+        return [*_tables_of_all(self, {self.coupling: self.gains}, {self.coupling: self.losses}), *_without_gaps(found)]
 
     def _summary(self) -> str:
-        meaning = self.context.meaning
+        risen = _risen(self.coupling, self.effects, self.gains, self.losses, self)
         return (
-            f"{told_of_fates(self.fates, self.coupling, meaning)}"
-            f"The mean {meaning.drawn} of these episodes was {number(self.observed.mean())}; by {self.coupling} it "
-            f"would have been {number(self.mean)} under the other policy. {self.gains.told()} of "
-            f"{len(self.values)} would have gained, {self.losses.told()} would have lost. Other couplings may say "
-            "otherwise: `bounds()` gives the range over all of them."
+            f"{_told_of_all(self)}\n{risen} "
+            "Other couplings may say otherwise: `bounds()` gives the range over all of them."
         )
 
     def _plot(self) -> "plotting.Figure":
@@ -486,6 +519,9 @@ class Replay(AbstractCohortResult):
         return plotting.draw_waterfall(
             self.effects, deviations, title=title, label=f"effect on the {self.context.meaning.drawn}"
         )
+
+    def _sentences(self) -> tuple[str, ...]:
+        return () if self.fates is None else (_IN_ALL,)
 
     def __repr__(self) -> str:
         return (
@@ -518,13 +554,13 @@ class Ranking(AbstractCohortResult):
     """The effects if chance may persist across steps, model uncertainty included."""
     untried: Bool[np.ndarray, " n"]
     """Which episodes may come to an action that nobody took there."""
-    mean: Answer
-    """The mean effect over all episodes."""
-    gains: Answer
-    """How many episodes would have gained; the range over couplings is from those that gain under all to under any."""
-    losses: Answer
-    fates: tuple[Fate, ...] = ()
-    """What would have become of those who came to each end, the worst first where ends have a score."""
+    mean_effect: Known
+    """The mean effect over episodes like these, from the same first states: the same under every coupling."""
+    gains: Mapping[str, Known]
+    """How many episodes would have had a higher expected return, by coupling."""
+    losses: Mapping[str, Known]
+    fates: Fates | None = None
+    """Where episodes ended, and where they would have; None where the log has no end."""
 
     @property
     def title(self) -> str:
@@ -552,12 +588,7 @@ class Ranking(AbstractCohortResult):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        all_of_them = counted(len(self.episodes), "episode")
-        mean = f"mean of {all_of_them}"
-        found = [row for each in self.fates for row in each.rows()]
-        found += [Row(self.measure, mean, OBSERVED, float(self.observed.mean())), *self.mean.rows(mean)]
-        for each in (self.gains, self.losses):
-            found += each.rows(f"of {all_of_them}")
+        found = _of_all(self, self.gains, self.losses)
         known = self.effects, self.bounds, self.intervals, self.any_interval, self.persistent
         answers = Answer("effect", None, *known)
         for place in self.order.tolist():
@@ -566,35 +597,30 @@ class Ranking(AbstractCohortResult):
         return tuple(found)
 
     def tables(self) -> list[Table]:
-        """Counts, then effects beside what was observed."""
-        named = self.context.meaning.drawn
-        earned = {OBSERVED: f"{named} {OBSERVED}"}
-        found = [
-            each._replace(quantity=f"effect on the {named}", coupling=earned.get(each.coupling, each.coupling))
-            if each.quantity in ("effect", self.measure)
-            else each
-            for each in self.rows
-        ]
-        return _without_gaps(found)
+        """From which end to which, then counts, then effects beside what was observed."""
+        named = f"effect on the {self.context.meaning.drawn}"
+        found = [each._replace(quantity=named) for each in self.rows if each.about.startswith("episode")]
+        return [*_tables_of_all(self, self.gains, self.losses), *_without_gaps(found)]
 
     def _summary(self) -> str:
         name, first = next(iter(self.effects.items()))
-        gained, lost = (Count(each.values[name], each.intervals.get(name)) for each in (self.gains, self.losses))
-        sure = trusted(self.any_interval)
-        worse = int(((widest(self.bounds, self.any_interval).upper < -SMALL) & ~self.untried).sum())
-        meaning = self.context.meaning
+        known, agreed = widest(self.bounds, self.any_interval), self.agreed
+        worse = int(((known.upper < -SMALL) & ~self.untried).sum())
+        least = (
+            f" (by {self.context.meaning.size(known.lower[agreed].mean())} or more on average)" if agreed.any() else ""
+        )
         return (
-            f"{told_of_fates(self.fates, name, meaning)}"
-            f"Every coupling that draws afresh at each step agrees on the gain of {int(self.agreed.sum())} of "
-            f"{counted(len(first), 'episode')} and on the loss of {worse}, {sure}. Robust, because it holds even if "
-            f"chance persists across steps, is the gain of {int(self.robust.sum())}.\n"
-            f"With {name} assumed: {gained.told()} would have gained and {lost.told()} would have lost"
-            f"{_sizes(f'gains in {meaning.drawn}', first[first > SMALL])}{_sizes('losses', -first[first < -SMALL])}.\n"
-            f"The mean effect is then {number(self.mean.values[name])}{told_interval(self.mean.intervals.get(name))}."
+            f"{_told_of_all(self)}\n{_risen(name, first, self.gains[name], self.losses[name], self)}\n"
+            f"Every coupling that draws afresh at each step agrees on a rise for {agreed.sum()}{least} and on a fall "
+            f"for {worse}, {trusted(self.any_interval)}; even if chance persists across steps, on a rise for "
+            f"{self.robust.sum()} (robust)."
         )
 
     def _plot(self, most: int = 20) -> "plotting.Figure":
         return draw_first(self, most, self.effects, self.bounds, self.any_interval, "the other policy")
+
+    def _sentences(self) -> tuple[str, ...]:
+        return () if self.fates is None else (_IN_ALL,)
 
     def __repr__(self) -> str:
         return f"Ranking({self._summary()})"
@@ -609,12 +635,49 @@ class Ranking(AbstractCohortResult):
         }
 
 
-def _sizes(what: str, effects: Float[np.ndarray, " k"]) -> str:
-    """`; gains are 0.0002 to 1.2, 0.4 on average`; empty where there are none."""
-    if not len(effects):
-        return ""
-    low, high = f"{effects.min():.2g}", f"{effects.max():.2g}"
-    return f"; {what} are {low}" if low == high else f"; {what} are {low} to {high}, {effects.mean():.2g} on average"
+def _of_all(result: "Replay | Ranking", gains: Mapping[str, Known], losses: Mapping[str, Known]) -> list[Row]:
+    """The rows about all episodes."""
+    count, was = counted(len(result.episodes), "episode"), float(result.observed.mean())
+    about, worth = f"mean of {count}", result.mean_effect.plus(was)
+    found = [] if result.fates is None else list(result.fates.rows())
+    found += [Row(result.measure, about, OBSERVED, was), worth.row(result.measure, about, ANY)]
+    found += [result.mean_effect.row("effect", about, ANY)]
+    for what, some in zip(NUMBERS, (gains, losses), strict=True):
+        found += [each.row(what, f"of {count}", name) for name, each in some.items()]
+    return found
+
+
+def _tables_of_all(result: "Replay | Ranking", gains: Mapping[str, Known], losses: Mapping[str, Known]) -> list[Table]:
+    """The same as tables: from which end to which first, then the rest, where the mean effect would say it twice."""
+    fates, named = result.fates, f"mean {result.context.meaning.drawn}"
+    rows = [each for each in _of_all(result, gains, losses) if each.quantity != "effect"]
+    rows = [each._replace(quantity=named) if each.quantity == result.measure else each for each in rows]
+    rest = [each for each in rows if not each.quantity.startswith(_SHOWN)]
+    return [*([] if fates is None else [fates.table()]), *_without_gaps(rest)]
+
+
+def _told_of_all(result: "Replay | Ranking") -> str:
+    """What becomes of all episodes, whatever the coupling."""
+    was, meaning = float(result.observed.mean()), result.context.meaning
+    worth = result.mean_effect.plus(was)
+    told = "" if result.fates is None or meaning.rewards is None else result.fates.told()
+    return (
+        f"{told}The mean {meaning.drawn} was {number(was)}; under the other policy it would be "
+        f"{number(worth.number)}{told_interval(worth.interval)}, whatever the coupling."
+    )
+
+
+def _risen(name: str, effects: Floats, gains: Known, losses: Known, result: "Replay | Ranking") -> str:
+    """For how many episodes the expected return rises and falls by a coupling, and by how much."""
+    meaning = result.context.meaning
+    sizes = [
+        f", by {meaning.size(some.mean())} on average" if len(some) else ""
+        for some in (effects[effects > SMALL], -effects[effects < -SMALL])
+    ]
+    return (
+        f"With {name} assumed, the expected {meaning.drawn} rises for {gains.told()} of "
+        f"{counted(len(effects), 'episode')}{sizes[0]}, and falls for {losses.told()}{sizes[1]}."
+    )
 
 
 def trusted(interval: Interval | None) -> str:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, NamedTuple, final
 
@@ -47,6 +48,7 @@ from countermax.mdp._results import (
 FEW_VISITS = plotting.FEW_VISITS
 
 _NARROW = 0.005  # chances and widths below this are not worth a sentence
+_OPEN = 0.01  # of a chance: what is known of it is not worth a sentence
 _MOST_STEPS = 24  # in a picture: those that would have gained most
 _MOST_TOLD = 14  # states of a path in a sentence; the record has all of them
 _MOST_DECISIONS = 8  # on the page; the JSON has all of them
@@ -154,7 +156,7 @@ class Story(AbstractCohortResult):
         about = f"episode {self.episode}"
         found = [row for each in (self.returns, *self.ends, self.unfinished) for row in each.rows(about)]
         found += decision_rows(self.decisions_by_coupling) if self.decisions else ()
-        names, observed, answers, bounds, _ = self.features
+        names, observed, answers, bounds, *_ = self.features
         followed = Answer("", None, answers, Bounds(*bounds))
         for time in range(self.num_steps + 1):
             for place, feature in enumerate(names):
@@ -361,7 +363,7 @@ def _happened(story: Story) -> Iterator[str]:
     else:
         yield story.meaning.told()
     differing = story.record.differing
-    what = "rather have done something else" if differing else "have done the same"
+    what = "have done something else" if differing else "have done the same"
     some = 0 < len(differing) < steps or steps == len(differing) == 1
     where = story.record.when_all(differing) if some else f"every {name}"
     yield f"In the recorded states the other policy would {what} at {where}."
@@ -402,6 +404,13 @@ def _instead(story: Story) -> Iterator[str]:
         f"have {story.meaning.gain(best.effect)} by {name}{behind(best.visits)}; that this would have helped "
         f"{claim.sure} ({within})."
     )
+    for other, decisions in list(story.decisions_by_coupling.items())[1:]:
+        most = decisions[0]
+        if most.effect > SMALL and most[:4] != best[:4]:
+            yield (
+                f"The couplings disagree on which: by {other} it is {story.record.action_names[most.other_action]} at "
+                f"{story.record.when(most.step)}, which would have {story.meaning.gain(most.effect)}."
+            )
 
 
 def _sure(story: Story) -> Iterator[str]:
@@ -435,30 +444,40 @@ def _verdict(story: Story) -> str:
     if claim.same:
         other = "; another model might" if MODEL in claim.depends_on else ""
         return f"The other policy would not have changed the {measure}, whatever the coupling{other}{_least(story)}."
-    better = claim.effect > 0
-    favours = "favours the other policy" if better else "speaks against the other policy"
     level = "95 %" if claim.any_interval is None else confidence(claim.any_interval.level)
-    trust = "if the model is right" if claim.any_interval is None else f"with {level} confidence in the model too"
     if UNTRIED in claim.depends_on:
         return f"The answer rests on actions that nobody took there: read it as a guess{_least(story)}."
-    if claim.depends_on == (MODEL,):
-        return (
-            f"On average over the models, every coupling {favours}; {counted(story.context.num_episodes, 'episode')} "
-            f"are too few to be {level} confident in that model{_least(story)}."
-        )
-    if claim.depends_on == (PERSISTENCE,):
-        return (
-            f"Every coupling that draws afresh at each step {favours}, {trust}; that holds unless chance that is not "
-            f"recorded persists across steps, as a trait of the patient would{_least(story)}."
-        )
-    if claim.depends_on:
+    if COUPLING in claim.depends_on:
         too = ", and so does the model's uncertainty" if MODEL in claim.depends_on else ""
         return (
-            f"Whether it would have been {'better' if better else 'worse'} depends on the coupling: some say so, "
-            f"others do not{too}{_least(story)}."
+            f"Whether it would have been {'better' if claim.effect > 0 else 'worse'} depends on the coupling: some say "
+            f"so, others do not{too}{_least(story)}."
         )
-    told = f"very coupling {favours}, even if chance persists across steps, {trust}{_least(story)}."
-    return f"E{told}" if claim.any_interval is None else f"Robust: e{told}"
+    worst = claim.effect > 0 and story.meaning.least(story.observed_return)
+    told = "Nothing counts less than how it ended, so no policy could do worse. " if worst else ""
+    if MODEL in claim.depends_on:
+        return (
+            f"{told}On average over the models, every coupling {_surely(story)}; "
+            f"{counted(story.context.num_episodes, 'episode')} are too few to be {level} confident in that"
+            f"{_least(story)}."
+        )
+    trust = "if the model is right" if claim.any_interval is None else f"with {level} confidence in the model too"
+    if PERSISTENCE in claim.depends_on:
+        return (
+            f"{told}Every coupling that draws afresh at each step {_surely(story)}, {trust}; that holds unless an "
+            f"unrecorded trait of the patient acts at several steps{_least(story)}."
+        )
+    robust = f"very coupling {_surely(story)}, even if chance persists across steps, {trust}{_least(story)}."
+    return f"{told}E{robust}" if claim.any_interval is None else f"Robust: {told}{'E' if told else 'e'}{robust}"
+
+
+def _surely(story: Story) -> str:
+    """What every coupling says, and the least of it: `raises the score by 0.1 or more (limit 0.02)`."""
+    claim, meaning = story.claim, story.meaning
+    sign = 1 if claim.effect > 0 else -1
+    least = [sign * (each.lower if sign > 0 else each.upper) for each in (claim.bounds, claim.any_interval) if each]
+    limit = "" if len(least) == 1 else f" (limit {meaning.size(max(least[1], 0.0))})"
+    return f"{'raises' if sign > 0 else 'lowers'} the {meaning.measure} by {meaning.size(least[0])} or more{limit}"
 
 
 def _ranges(story: Story) -> str:
@@ -466,17 +485,24 @@ def _ranges(story: Story) -> str:
     named = list(zip(story.end_names, story.ends, strict=True))
     if story.ends and story.unfinished.bounds.upper >= _NARROW:
         named.append((f"no end within {_steps(story)}", story.unfinished))
-    said = [f"{end} {percents(*each.bounds)}{_interval(each)}" for end, each in named]
+    open_ = [max(_width(each.bounds), _width(each.any_interval)) > 1 - _OPEN for _, each in named]
+    some = [each for each, left in zip(named, open_, strict=True) if not left] or named
+    said = [f"{end} {percents(*each.bounds)}{_interval(each)}" for end, each in some]
+    rest = "; how the rest divides, they do not say" if len(some) < len(named) - 1 else ""
     if story.end_rewards is None:
         least, most = story.returns.bounds
         limits = story.returns.any_interval
         other = "" if limits is None else f" ({limits.lower:.3g} to {limits.upper:.3g})"
         said.append(f"earning {least:.3g} to {most:.3g}{other}")
-    told = f"Over all couplings that draw afresh at each step: {', '.join(said)}"
+    told = f"Over all couplings that draw afresh at each step: {', '.join(said)}{rest}"
     if story.returns.any_interval is None:
         return f"{told}."
     level = confidence(story.returns.any_interval.level)
     return f"{told}; in parentheses, each range with {level} confidence at each end."
+
+
+def _width(limits: Bounds | Interval | None) -> float:
+    return 0.0 if limits is None else float(limits.upper - limits.lower)
 
 
 def _interval(answer: Answer) -> str:
@@ -499,10 +525,11 @@ def _changes(story: Story) -> Iterator[str]:
     if limits is None:
         yield "Another model: the process is taken as given here, so its uncertainty is not included."
     else:
-        turned = "could change the answer" if MODEL in claim.depends_on else "would hardly change the answer"
+        turned = "; that could turn the answer around" if MODEL in claim.depends_on else ""
         yield (
-            f"Another model that fits the log {turned}: with {confidence(limits.level)} confidence, and under any "
-            f"coupling, the {meaning.measure} would be {meaning.between(*limits[:2])}."
+            f"Another model that fits the log: under any coupling the {meaning.measure} would be "
+            f"{meaning.between(*limits[:2])}, with {confidence(limits.level)} confidence at each end, and "
+            f"{meaning.between(least, most)} on average over the models{turned}."
         )
     yield (
         "Hidden confounding: something that the records do not hold and that moved both what was done and what came of "
@@ -516,7 +543,7 @@ def _open(story: Story) -> str:
     """How far the result is open over all couplings: by ends where they alone count."""
     least, most = story.returns.bounds
     meaning = story.meaning
-    if meaning.rewards is None or meaning.only is not None or len(story.ends) < 2:
+    if meaning.rewards is None or meaning.counting or len(story.ends) < 2:
         return f"the {meaning.measure} would be {meaning.between(least, most)}"
     ends = int(meaning.rewards.argmin()), int(meaning.rewards.argmax())
     worst, best = (f"{story.end_names[end]} {percent(story.ends[end].bounds.upper)}" for end in ends)
@@ -617,7 +644,7 @@ def story_of(
         ),
         end_rewards=earned,
         unfinished=answer(len(ends) + 1, "P(no end)", None if carried_on else float(open_ended)),
-        features=plotting.Features(names, scores[states], followed, Bounds(*found[2][0][-2:]), one.step_name),
+        features=plotting.Features(names, scores[states], followed, Bounds(*found[2][0][-2:]), *_axis(one)),
         care=_care(mdp, first, policy, actions),
         record=Record(
             tuple(spoken("state", state, mdp.state_names) for state in states.tolist()),
@@ -637,6 +664,13 @@ def story_of(
     )
 
 
+def _axis(one: EpisodeLog) -> tuple[str, tuple[float, float]]:
+    """What steps are called, when the first one is, and how long each takes."""
+    if one.times is None or one.times.spacing is None or one.step_name != "step":
+        return one.step_name, (0.0, 1.0)
+    return one.times.unit, (float(one.times.values[0, 0]), one.times.spacing)
+
+
 def find_episode(log: EpisodeLog, episode: Hashable) -> int:
     """The position of an episode, by the rule for labels: 2 and 2.0 are one name, the text "2" is another."""
     names = log.names
@@ -649,6 +683,8 @@ def find_episode(log: EpisodeLog, episode: Hashable) -> int:
             return position
     alike = [name for name in names if str(name) == str(episode)]
     hint = f"; {listed(alike[:1])} is there, but a text never equals a number" if alike else ""
+    near = get_close_matches(str(episode), map(str, names), n=1)
+    hint = hint or (f"; did you mean {near[0]}?" if near else "")
     raise InputError(f"`episode` must be in the log ({listed(names)}), got {shown(episode)}{hint}")
 
 

@@ -213,10 +213,10 @@ def test_a_replay_shows_itself_in_every_form():
     found = Cohort(LOG, _seen(LOG), process=estimate(LOG)).replay(GumbelMax())
     frame = found.to_frame()
     effects = frame[frame["quantity"] == "effect"]
-    np.testing.assert_allclose(effects["value"], [found.effects.mean(), *found.effects])
+    np.testing.assert_allclose(effects["value"], [found.mean_effect.number, *found.effects])
     assert found.row("return", "observed", about="episode 3").value == found.observed[3]
     assert "6 episodes by Gumbel-max" in repr(found)
-    for word in ("6 episodes under the other policy, by Gumbel-max", "horizon 3, discount 1", "mean of 6 episodes"):
+    for word in ("6 episodes under the other policy, by Gumbel-max", "horizon 3, discount 1", "mean total reward"):
         assert word in str(found)
     plain = json.loads(found.to_json())
     np.testing.assert_allclose(plain["values"], found.values)
@@ -224,7 +224,7 @@ def test_a_replay_shows_itself_in_every_form():
     assert [text.get_text() for text in found.plot().legends[0].get_texts()][-1].startswith("mean")
     assert str(found).count("The model is taken as given") == 1
     broken = json.loads(replace(found, observed=np.full(len(LOG), np.nan)).to_json())
-    first = next(each for each in broken["rows"] if each["coupling"] == "observed")
+    first = next(each for each in broken["rows"] if (each["quantity"], each["coupling"]) == ("return", "observed"))
     assert broken["observed"][0] is first["value"] is None
 
 

@@ -382,3 +382,34 @@ def test_ends_that_are_known_are_shown_as_observed(story):
 def test_no_number_on_the_page_has_more_decimals_than_elsewhere(story, tmp_path):
     shown = story.write_page(tmp_path / "story.html").read_text().partition("<pre>")[0]
     assert not re.search(r">[^<]*\d\.\d{4,}[^<]*<", re.sub(r"data:image[^\"]*", "", shown))
+
+
+def test_who_came_to_the_worst_end_could_not_have_done_worse_and_the_least_gain_is_told(story):
+    """Patient 0 died, so that a gain is no news; how large it is at least is."""
+    least, limit = (100 * each for each in (story.claim.bounds.lower, story.claim.any_interval.lower))
+    assert story.depends_on == (PERSISTENCE,)
+    told = story.told.sure[2]
+    assert told.startswith(
+        "Nothing counts less than how it ended, so no policy could do worse. Every coupling that draws"
+    )
+    assert f"raises the chance of survival by {least:.2g} percentage points or more (limit {max(limit, 0):.2g}" in told
+    assert "unless an unrecorded trait of the patient acts at several steps" in told
+    lower, upper = (f"{100 * each:.0f}" for each in story.returns.any_interval[:2])
+    assert (
+        f"Another model that fits the log: under any coupling the chance of survival would be {lower} to {upper} %"
+        in (story.told.changes[1])
+    )
+    home = Cohort(LOG, STARVE, process=MODEL, posterior=QUICK)
+    saved = int(np.flatnonzero(LOG.last_states == 3)[0])
+    assert "could do worse" not in home.explain(saved).summary()
+
+
+def test_couplings_that_disagree_on_the_decision_that_mattered_most_say_so():
+    found = 0
+    for patient in np.flatnonzero(LOG.last_states == 2)[:12].tolist():
+        story = Cohort(LOG, TREAT, process=MODEL, posterior=Posterior(num_draws=0)).explain(patient)
+        one, other = (each[0] for each in story.decisions_by_coupling.values())
+        differ = one.effect > 1e-9 and other.effect > 1e-9 and one[:4] != other[:4]
+        assert differ == any("The couplings disagree on which: by inverse CDF it is" in each for each in story.notes)
+        found += differ
+    assert found

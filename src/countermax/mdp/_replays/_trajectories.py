@@ -316,10 +316,42 @@ class Trajectories:
         return courses.course_of(self.mdp, self.setting, self.facts, choices, rewards)
 
 
-def spared(last: Sequence[sparse.csr_array], groups: Groups) -> Floats:
-    """[coupling, group]: how many of those who came to an end would not have, given where they would be instead."""
-    found = [[len(members) - each[members][:, [end]].sum() for end, members in groups] for each in last]
-    return np.array(found).reshape(len(last), len(groups))
+def moved(last: Sequence[sparse.csr_array], groups: Groups) -> Floats:
+    """[coupling, group, group]: how many of those who came to an end would come to which, and elsewhere (the last)."""
+    where, members = [end for end, _ in groups], groups_of(groups, last[0].shape[0])
+    found = np.zeros((len(last), len(members), len(members)))
+    for place, those in enumerate(members):
+        for row, each in zip(found, last, strict=True):
+            row[place, :-1] = each[those][:, where].sum(axis=0)
+            row[place, -1] = len(those) - row[place, :-1].sum()
+    return found
+
+
+def groups_of(groups: Groups, count: int) -> list[Ints]:
+    """The positions of the episodes that came to each end, and at last of all others."""
+    ended = [members for _, members in groups]
+    return [*ended, np.setdiff1d(np.arange(count), np.concatenate([*ended, np.zeros(0, np.int64)]))]
+
+
+def expected(model: Trajectories, groups: Groups) -> Floats:
+    """The mean return of the policy from the same first states, and how many come to each end, and elsewhere.
+
+    For the episodes that the log is a sample of, these are the same under every coupling.
+    """
+    course = model.plain_course
+    mdp, policy = course.mdp, course.choices.after
+    chain, gains = course.chain, (policy * mdp.expected_rewards).sum(axis=1)
+    worth, found = np.zeros((mdp.num_states, 1 + len(groups))), np.zeros(2 + len(groups))
+    worth[[end for end, _ in groups], np.arange(len(groups)) + 1] = 1
+    for steps in range(int(course.steps.max()) + 1):
+        if steps:
+            later = chain @ worth
+            later[:, 0] = gains + course.discount * later[:, 0]
+            worth = later
+        found[:-1] += worth[course.first[course.steps == steps]].sum(axis=0)
+    found[0] /= len(course)
+    found[-1] = len(course) - found[1:-1].sum()
+    return found
 
 
 def spared_bounds(model: Trajectories, groups: Groups) -> Floats:
