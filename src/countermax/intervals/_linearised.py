@@ -577,8 +577,14 @@ def win_limits(sampling: Sampling, wins: Floats, level: float) -> tuple[float, f
     variance = float(slope @ sampling.covariance @ slope) * factor
     pooled = (sampling.sizes[0] * p + sampling.sizes[1] * q) / total
     variances = [(pooled @ each**2 - (pooled @ each) ** 2) for each in (wins @ pooled, pooled @ wins)]
-    without = float(sum(each / size for each, size in zip(variances, sampling.sizes, strict=True))) * factor
-    spread, null = variance / (middle * (1 - middle)), without / 0.25
+    without = float(sum(each / size for each, size in zip(variances, sampling.sizes, strict=True)))
+    slopes = sampling.split(slope)
+    alone = sum(
+        (law @ each**2 - (law @ each) ** 2) / size
+        for law, each, size in zip(smooth, slopes, sampling.sizes, strict=True)
+    )
+    effect = variance / max(float(alone), np.finfo(float).tiny)  # of the design; it has the same factor without a gain
+    spread, null = variance / (middle * (1 - middle)), without * effect / 0.25
 
     def accepts(value: float) -> bool:
         share = np.clip((value - 0.5) / (found - 0.5), 0, 1) if abs(found - 0.5) > 1e-12 else 0.0
