@@ -105,6 +105,12 @@ class Known:
     notes: tuple[str, ...] = ()
 
 
+_BIASED = (
+    "Within strata the values of single couplings are plug-in estimates, biased towards more benefit and more harm where "
+    "strata have few people; `compare` standardises over strata instead. Bounds are cross-fitted."
+)
+
+
 class _Asked(NamedTuple):
     """What is asked of whom, and which couplings are asked."""
 
@@ -146,10 +152,12 @@ def causes_of(
     notes += check_sources(evidence, names, arms, known.strata)
     by_name: Mapping[str, AbstractCoupling] = {}
     with jax.enable_x64(True):
-        if couplings is None and people == TRIAL and evidence.choices is None and not evidence.unknown:
-            couplings = ["gumbel-max"]
+        if couplings is None and people == TRIAL and known.crossing is None and not evidence.unknown:
+            couplings = ["gumbel-max"] if evidence.choices is None else None
         if couplings:
             by_name = chosen_couplings(couplings, names, known.scores, known.order)
+    if by_name and known.crossing is not None:
+        notes.append(_BIASED)
     refuse_families(by_name, FAMILIES)
     asked = _Asked(questions, people, by_name, level)
     crossed = None

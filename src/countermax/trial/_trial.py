@@ -335,7 +335,7 @@ class Trial:
             treated_share: Share of the treated in the trial, for disablement and enablement, if its design says so; by
                 default that of its people.
             couplings: Couplings to ask, by name, `all`, or an empty list for none; by default Gumbel-max, and none for
-                people who chose.
+                people who chose or within strata, where single couplings' values are biased.
             level: Confidence of the intervals.
         """
         share = None if treated_share is None else as_amount("`treated_share`", treated_share, above=0.0, most=1.0)
