@@ -103,7 +103,9 @@ def test_one_number_has_one_interval_within_strata(by):
     alive = rng.random(3000) < 0.3 + 0.1 * stratum + by * arm
     people = {"outcome": np.where(alive, "alive", "dead"), "arm": np.where(arm, "B", "A"), "stratum": stratum}
     trial = Trial(pd.DataFrame(people), outcome="outcome", arm="arm", treated="B", design=Design(strata="stratum"))
-    found = trial.causes("alive")
+    assert {each.coupling for each in trial.causes("alive").rows} == {"monotone", "any coupling"}  # none that is biased
+    found = trial.causes("alive", couplings=["gumbel-max"])
+    assert sum("biased" in each for each in found.notes) == 1
     for quantity in ("PN", "PS", "PNS"):
         ends = [
             (row.ci_lower, row.ci_upper) for row in (found.row(quantity, each) for each in ("Gumbel-max", "monotone"))

@@ -308,6 +308,21 @@ def test_more_confidence_is_never_shorter_and_goes_up_to_a_tenth_of_a_percent():
         assert (longer[:, 1] >= shorter[:, 1] - 1e-9).all()
 
 
+def test_few_clusters_lengthen_both_sides_of_a_win_probability_alike():
+    """Clusters without anything in common: five of them leave four degrees of freedom on either side."""
+    stream = np.random.default_rng(3)
+    arm = stream.permutation(np.repeat([0, 1], 300))
+    people = pd.DataFrame({"arm": arm, "outcome": stream.integers(0, 4, 600) + arm * stream.integers(0, 2, 600)})
+    people["town"] = np.arange(600) % 5
+    asked = {"outcome": "outcome", "arm": "arm", "score": {each: each for each in range(5)}}
+    below, above = [], []
+    for design in (None, Design(clusters="town")):
+        row = Trial(people, **asked, design=design).compare(1).row("win probability")
+        below.append(row.value - row.ci_lower)
+        above.append(row.ci_upper - row.value)
+    assert below[1] / above[1] == pytest.approx(below[0] / above[0], rel=0.25)
+
+
 def test_clusters_that_agree_count_as_one_person_each():
     """Everybody of a cluster had the same: limits are those of as many people as there are clusters."""
     stream = np.random.default_rng(7)

@@ -155,8 +155,8 @@ def test_strata_are_standardised_over_both_arms_unless_told_otherwise():
         np.testing.assert_allclose(found.p[0], first * 8 / 16 + second * 1 / 4)
         np.testing.assert_allclose(found.q[0], first * 1 / 5 + second * 3 / 15)
         (note,) = (each for each in found.notes if "Standardised over column 'sex'" in each)
-        assert "those within strata can differ, and bounds there are narrower (`causes`)" in note
-    with pytest.raises(InputError, match="must have people in both arms, but 'b' has only one"):
+        assert "those within strata can differ, and bounds there can be narrower (`causes`)" in note
+    with pytest.raises(InputError, match="must have people in both arms, but 'b' has people in one arm only"):
         compare_arms(frame[~((frame.arm == "drug") & (frame.sex == "b"))], strata="sex")
 
 

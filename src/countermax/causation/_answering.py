@@ -106,8 +106,8 @@ class Known:
 
 
 _BIASED = (
-    "Within strata the values of single couplings are plug-in estimates, biased towards more benefit and more harm where "
-    "strata have few people; `compare` standardises over strata instead. Bounds are cross-fitted."
+    "Within strata the values of single couplings are plug-in estimates, biased towards more benefit and more harm "
+    "where strata have few people; `compare` standardises over strata instead. Bounds are cross-fitted."
 )
 
 

@@ -399,7 +399,7 @@ class Trial:
             whose = {"both": "both arms", "control": self.arms[0], "treated": self.arms[1]}[design.population]
             notes.append(
                 f"Standardised over column {design.strata!r} to the people of {whose}. Couplings and bounds are of the "
-                "standardised arms; those within strata can differ, and bounds there are narrower (`causes`)."
+                "standardised arms; those within strata can differ, and bounds there can be narrower (`causes`)."
             )
             notes += thin_notes(held.samples[0])
         with np.errstate(divide="ignore"):
