@@ -56,7 +56,6 @@ def judge_evaluation(case: Case, outcome: Outcome) -> Failure | None:
         for word in couplings:
             values = estimates.replayed(log, model, within, word, lasting, discount)
             exact[f"counterfactual, {_NAMES[word]}"] = sum(values) / len(values)
-        limits = estimates.bounds(log, model, within, lasting, discount)
 
         def check() -> str:
             given = answered(outcome)
@@ -65,10 +64,8 @@ def judge_evaluation(case: Case, outcome: Outcome) -> Failure | None:
             if set(told) != set(exact):
                 return f"estimates {sorted(told)}, {sorted(exact)} expected"
             wrong = first(*(_off(name, told[name], value) for name, value in exact.items()))
-            mean = [float(sum(side)) / len(limits) for side in zip(*limits, strict=True)]
             return wrong or first(
                 "" if isinstance(blend, float) else f"MAGIC is {blend}",
-                _narrow("bounds", given["bounds"], *mean),
                 _off("effective size", given["effective_sample_size"], estimates.effective_size(log, model, within)),
                 "" if given["num_episodes"] == len(log.episodes) else f"{given['num_episodes']} episodes",
             )

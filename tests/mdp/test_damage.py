@@ -183,7 +183,10 @@ def test_a_damaged_process_is_refused(change, message):
         ),
         (lambda: Cohort(LOG, POLICY, process=MDP).rank([1]), r"couplings by name, got \[1\]"),
         (lambda: LOG.select([0.5]), "`episodes` must hold integers, got float64"),
-        (lambda: EpisodeLog.from_frame({"state": [1]}), "`frame` must be a pandas dataframe, got dict"),
+        (
+            lambda: EpisodeLog.from_frame({"state": [1]}),
+            "`frame` must be a pandas or polars DataFrame or an Arrow table, got dict",
+        ),
         (
             lambda: EpisodeLog.from_frame(pd.concat([LOG.to_frame(), LOG.to_frame()[["state"]]], axis=1)),
             "each of them once, but has state 2 times",

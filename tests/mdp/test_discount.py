@@ -45,7 +45,6 @@ def test_every_question_about_an_episode_has_the_same_discount(asked):
         for each in (
             getattr(ranking.bounds, side)[0] + observed,
             getattr(story.returns.bounds, side),
-            getattr(evaluation.bounds, side),
         ):
             assert each == pytest.approx(getattr(bounds, side)[0], abs=1e-12)
 

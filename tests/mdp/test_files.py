@@ -229,8 +229,8 @@ def test_dates_are_hours_since_an_episode_began():
         if isinstance(start, str):
             dates = dates.dt.strftime("%Y-%m-%d %H:%M")
         log = read_log(StepsFile(frame.assign(day=dates), CALLED, {"home": 1, "dead": 0}))
-        assert log.times.values[0].tolist() == [0, 6]
-        assert (log.when(0, 1), log.times.unit) == ("hour 6", "hour")
+        assert log.clock.times.values[0].tolist() == [0, 6]
+        assert (log.when(0, 1), log.clock.times.unit) == ("hour 6", "hour")
 
 
 def test_states_of_a_policy_where_nobody_was_are_told(tmp_path):

@@ -49,8 +49,8 @@ from countermax.mdp._replays._trajectories import (
 )
 from countermax.mdp._results import (
     Context,
+    Estimated,
     Fates,
-    Known,
     Meaning,
     Ranking,
     Replay,
@@ -721,5 +721,5 @@ def _spared(sizes: list[int], moves: Floats, means: Floats, ranges: Floats) -> F
     return np.concatenate([by_coupling, both], axis=-2)
 
 
-def _known_at(found: tuple[Floats, Interval | None], *place: int) -> Known:
-    return Known(float(found[0][place]), at(found[1], place))
+def _known_at(found: tuple[Floats, Interval | None], *place: int) -> Estimated:
+    return Estimated(float(found[0][place]), at(found[1], place))

@@ -177,8 +177,8 @@ def _episodes(
     """Episodes from rows by our names; steps and times are called what the file calls them."""
     with _blaming(file.path):
         read = EpisodeLog.from_frame(steps.rows, state_names=states, action_names=actions)
-    times = None if read.times is None else read.times.values
-    return replace(read, **clock_of(steps.rows, steps.called, times), notes=steps.notes)
+    times = None if read.clock.times is None else read.clock.times.values
+    return replace(read, clock=clock_of(steps.rows, steps.called, times), notes=steps.notes)
 
 
 def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:

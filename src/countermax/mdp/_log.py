@@ -45,17 +45,30 @@ class Times(NamedTuple):
     """Time from one step to the next, where it is always the same."""
 
 
-def clock_of(frame: "pd.DataFrame", called: Mapping[str, str], times: Floats | None) -> dict[str, Any]:
+class Clock(NamedTuple):
+    """What steps are called, and when they were taken."""
+
+    step: str = "step"
+    """What a step is called, for instance a day: the name of its column."""
+    times: Times | None = None
+    """When steps were taken, [episode, step], where a column `time` says so."""
+
+    def of(self, episode: int | Ints, length: int) -> "Clock":
+        """The same for the first steps of one or several episodes."""
+        return self._replace(times=self.times and self.times._replace(values=self.times.values[episode, :length]))
+
+
+def clock_of(frame: "pd.DataFrame", called: Mapping[str, str], times: Floats | None) -> Clock:
     """What steps and times are called; steps that count from 1 only give times, for positions count from 0."""
     told, from_one = clock(frame), numbers(frame, "step").min() == 1
     words = {"time": called.get("time", "time"), "step": called.get("step", "numbered")}
     name = "step" if from_one else _singular(called.get("step", "step"))
     if times is None:
-        return {"step_name": name, "times": None}
+        return Clock(name)
     unit, first, spacing = _singular(words[told]), *_evenly(frame["episode"], numbers(frame, told))
     if (first, spacing, name) == (0, 1, "step"):  # such times are numbers of steps
-        return {"step_name": unit, "times": None}
-    return {"step_name": name, "times": Times(unit, times, spacing)}
+        return Clock(unit)
+    return Clock(name, Times(unit, times, spacing))
 
 
 def _evenly(episodes: "pd.Series", times: Floats) -> tuple[float | None, float | None]:
@@ -100,10 +113,8 @@ class EpisodeLog:
     """What the episodes are called; None for their positions."""
     state_names: Names | None = None
     action_names: Names | None = None
-    step_name: str = "step"
-    """What a step is called, for instance a day: the name of its column."""
-    times: Times | None = None
-    """When steps were taken, [episode, step], where a column `time` says so."""
+    clock: Clock = Clock()
+    """What steps are called, and when they were taken."""
     notes: tuple[str, ...] = ()
     """What was done about the rows that it was read from."""
     propensities: Float[np.ndarray, "n t"] | None = None
@@ -126,8 +137,7 @@ class EpisodeLog:
 
     def when(self, episode: int, step: int) -> str:
         """A step of the episode at a position, in words: its number and, where that is known, its time."""
-        times = self.times and self.times._replace(values=self.times.values[episode, : self.lengths[episode]])
-        return moment(step, self.step_name, times)
+        return moment(step, *self.clock.of(episode, self.lengths[episode]))
 
     @classmethod
     def from_frame(
@@ -162,7 +172,7 @@ class EpisodeLog:
         times = read.pop("times")
         return cls(
             **read,
-            **clock_of(rows, called, times),
+            clock=clock_of(rows, called, times),
             notes=notes,
             num_states=int(read["states"].max()) + 1 if states.size is None else states.size,
             num_actions=int(read["actions"].max()) + 1 if actions.size is None else actions.size,
@@ -223,7 +233,7 @@ class EpisodeLog:
             actions=self.actions[chosen, :longest],
             rewards=self.rewards[chosen, :longest],
             lengths=self.lengths[chosen],
-            times=None if self.times is None else self.times._replace(values=self.times.values[chosen, :longest]),
+            clock=self.clock.of(chosen, longest),
             propensities=None if self.propensities is None else self.propensities[chosen, :longest],
             episodes=tuple(names[each] for each in chosen),
         )

@@ -31,7 +31,7 @@ from countermax.mdp._results import (
     AbstractCohortResult,
     Claim,
     Context,
-    Known,
+    Estimated,
     agreed_on,
     at,
     counted,
@@ -349,8 +349,8 @@ class ChangesRanking(AbstractCohortResult):
                 limits = Interval(whole * helped.ci_lower, whole * helped.ci_upper, self.any_interval.level)
             told.append(
                 f"By {self.coupling}, {most} would have raised the expected {meaning.drawn} of "
-                f"{Known(whole * (helped.value or 0.0), limits).told()} of {counted(whole, 'episode')}, and that of "
-                f"all by {meaning.size(effect.mean())} on average. Every coupling that draws afresh at each step "
+                f"{Estimated(whole * (helped.value or 0.0), limits).told()} of {counted(whole, 'episode')}, and that "
+                f"of all by {meaning.size(effect.mean())} on average. Every coupling that draws afresh at each step "
                 f"agrees for {int(agreed.sum())}; even if chance persists, for {int(robust.sum())} (robust), "
                 f"{trusted(self.any_interval)}."
             )

@@ -324,7 +324,7 @@ def _beyond(limits: Bounds | Interval, sign: int) -> bool:
     return bool(limits.lower > SMALL if sign > 0 else limits.upper < -SMALL)
 
 
-class Known(NamedTuple):
+class Estimated(NamedTuple):
     """One number and how well it is known."""
 
     number: float
@@ -342,10 +342,12 @@ class Known(NamedTuple):
         """The number as a row."""
         return Row.of(quantity, about, coupling, self.number, None, self.interval)
 
-    def plus(self, more: float) -> "Known":
+    def plus(self, more: float) -> "Estimated":
         """The same with something added."""
         limits = self.interval
-        return Known(self.number + more, limits and Interval(limits.lower + more, limits.upper + more, limits.level))
+        return Estimated(
+            self.number + more, limits and Interval(limits.lower + more, limits.upper + more, limits.level)
+        )
 
 
 class Fates(NamedTuple):
@@ -356,11 +358,11 @@ class Fates(NamedTuple):
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
-    moved: Mapping[str, tuple[tuple[Known, ...], ...]]
+    moved: Mapping[str, tuple[tuple[Estimated, ...], ...]]
     """By coupling: how many, from each place to each."""
     spared: tuple[Answer, ...]
     """By end: how many of those who came to it would not have."""
-    expected: tuple[Known, ...]
+    expected: tuple[Estimated, ...]
     """How many would come to each, which is the same under every coupling."""
 
     def rows(self) -> Iterator[Row]:
@@ -399,7 +401,7 @@ class Fates(NamedTuple):
         have, and 14 of the others would; by any coupling 63 to 114 would not have.`
         """
         (name, moved), size, spared = next(iter(self.moved.items())), self.sizes[0], self.spared[0]
-        value, (least, most) = Known(spared.values[name], spared.intervals.get(name)), spared.bounds
+        value, (least, most) = Estimated(spared.values[name], spared.intervals.get(name)), spared.bounds
         others = sum(line[0].number for line in moved[1:])
         return (
             f"{size} of {counted(sum(self.sizes), 'episode')} ended at {self.names[0]}; under the other policy "
@@ -454,11 +456,11 @@ class Replay(AbstractCohortResult):
     """Which episodes stop before the horizon without having come to an end."""
     interval: Interval | None = None
     """Model uncertainty of the effects; None where the model is taken as given."""
-    mean_effect: Known
+    mean_effect: Estimated
     """The mean effect over episodes like these, from the same first states: the same under every coupling."""
-    gains: Known
+    gains: Estimated
     """How many would have had a higher expected return: the posterior mean, if there is one."""
-    losses: Known
+    losses: Estimated
     fates: Fates | None = None
     """Where episodes ended, and where they would have; None where the log has no end."""
     states: Int[np.ndarray, "n samples times"] | None = None
@@ -554,11 +556,11 @@ class Ranking(AbstractCohortResult):
     """The effects if chance may persist across steps, model uncertainty included."""
     untried: Bool[np.ndarray, " n"]
     """Which episodes may come to an action that nobody took there."""
-    mean_effect: Known
+    mean_effect: Estimated
     """The mean effect over episodes like these, from the same first states: the same under every coupling."""
-    gains: Mapping[str, Known]
+    gains: Mapping[str, Estimated]
     """How many episodes would have had a higher expected return, by coupling."""
-    losses: Mapping[str, Known]
+    losses: Mapping[str, Estimated]
     fates: Fates | None = None
     """Where episodes ended, and where they would have; None where the log has no end."""
 
@@ -635,7 +637,7 @@ class Ranking(AbstractCohortResult):
         }
 
 
-def _of_all(result: "Replay | Ranking", gains: Mapping[str, Known], losses: Mapping[str, Known]) -> list[Row]:
+def _of_all(result: "Replay | Ranking", gains: Mapping[str, Estimated], losses: Mapping[str, Estimated]) -> list[Row]:
     """The rows about all episodes."""
     count, was = counted(len(result.episodes), "episode"), float(result.observed.mean())
     about, worth = f"mean of {count}", result.mean_effect.plus(was)
@@ -647,7 +649,9 @@ def _of_all(result: "Replay | Ranking", gains: Mapping[str, Known], losses: Mapp
     return found
 
 
-def _tables_of_all(result: "Replay | Ranking", gains: Mapping[str, Known], losses: Mapping[str, Known]) -> list[Table]:
+def _tables_of_all(
+    result: "Replay | Ranking", gains: Mapping[str, Estimated], losses: Mapping[str, Estimated]
+) -> list[Table]:
     """The same as tables: from which end to which first, then the rest, where the mean effect would say it twice."""
     fates, named = result.fates, f"mean {result.context.meaning.drawn}"
     rows = [each for each in _of_all(result, gains, losses) if each.quantity != "effect"]
@@ -667,7 +671,7 @@ def _told_of_all(result: "Replay | Ranking") -> str:
     )
 
 
-def _risen(name: str, effects: Floats, gains: Known, losses: Known, result: "Replay | Ranking") -> str:
+def _risen(name: str, effects: Floats, gains: Estimated, losses: Estimated, result: "Replay | Ranking") -> str:
     """For how many episodes the expected return rises and falls by a coupling, and by how much."""
     meaning = result.context.meaning
     sizes = [

@@ -25,7 +25,7 @@ from countermax.intervals import Interval
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_floats, one_hot
 from countermax.mdp._decisions import Decision, Decisions, decision_rows, decisions_of, drawn_effects
 from countermax.mdp._labels import spoken
-from countermax.mdp._log import EpisodeLog, Times, moment
+from countermax.mdp._log import Clock, EpisodeLog, Times, moment
 from countermax.mdp._posterior import PosteriorDraws
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
@@ -94,20 +94,23 @@ class Record(NamedTuple):
     """How often the log saw what the other policy does at each step, at least; NaN where nothing rests on that."""
     untried: bool
     """Whether the other policy may come to an action that nobody took there."""
-    step_name: str = "step"
-    """What a step is called, for instance a day."""
-    times: Times | None = None
-    """When each action was taken, where that is known."""
+    clock: Clock = Clock()
+    """What steps are called, and when each action was taken, where that is known."""
+
+    @property
+    def times(self) -> Times | None:
+        """When each action was taken, where that is known."""
+        return self.clock.times
 
     def when(self, step: int) -> str:
         """`step 1`, or its time where that is known."""
-        return moment(step, self.step_name, self.times)
+        return moment(step, *self.clock)
 
     def when_all(self, steps: Sequence[int]) -> str:
         """`steps 0 to 2, 5`, or their times where these follow a rule: `hours 0, 4, 20`."""
-        times = None if self.step_name != "step" else self.times
+        times = None if self.clock.step != "step" else self.times
         if times is None or times.spacing is None:
-            return steps_in_words(steps, self.step_name)
+            return steps_in_words(steps, self.clock.step)
         known = [times.values[0] + step * times.spacing for step in steps]
         if times.spacing == 1 and all(each == int(each) for each in known):
             return steps_in_words([int(each) for each in known], times.unit)
@@ -256,7 +259,7 @@ class Story(AbstractCohortResult):
             shown._replace(below=was, visits=[each.visits for each in chosen]),
             title=f"Episode {self.episode}: the best other decision at each step, the rest as it was{left}",
             label=self.meaning.added("it"),
-            kind=f"{self.record.step_name}: best other decision",
+            kind=f"{self.record.clock.step}: best other decision",
         )
 
     def __repr__(self) -> str:
@@ -351,7 +354,7 @@ def steps_in_words(steps: Sequence[int], name: str = "step") -> str:
 
 
 def _happened(story: Story) -> Iterator[str]:
-    steps, name = len(story.record.actions), story.record.step_name
+    steps, name = len(story.record.actions), story.record.clock.step
     spent = f"{steps} {name}s" if steps > 1 else f"one {name}"
     if story.record.ended:
         yield f"In {spent} the episode came to its end: {story.record.states[-1]}."
@@ -378,7 +381,7 @@ def _path(record: Record) -> str:
     told.append(f"{len(record.actions) if record.times is None else 'then'} {record.states[-1]}")
     if len(told) > _MOST_TOLD:
         told[_MOST_TOLD // 2 : -_MOST_TOLD // 2] = ["..."]
-    return f"{record.step_name if record.times is None else record.times.unit} {', '.join(told)}"
+    return f"{record.clock.step if record.times is None else record.times.unit} {', '.join(told)}"
 
 
 def _instead(story: Story) -> Iterator[str]:
@@ -577,7 +580,7 @@ def _chances(story: Story, name: str) -> str:
 
 
 def _steps(story: Story) -> str:
-    return counted(story.num_steps, story.record.step_name)
+    return counted(story.num_steps, story.record.clock.step)
 
 
 def _least(story: Story) -> str:
@@ -654,8 +657,7 @@ def story_of(
             tuple(np.flatnonzero(policy[states[:-1], actions] < 0.5).tolist()),
             _visits_behind(mdp, first, policy, one),
             bool(model.untried[0]),
-            one.step_name,
-            None if one.times is None else one.times._replace(values=one.times.values[0, :length]),
+            one.clock.of(0, length),
         ),
         step_bounds=model.step_bounds(kinds[0]),
         decisions_by_coupling=decisions_of(
@@ -666,9 +668,10 @@ def story_of(
 
 def _axis(one: EpisodeLog) -> tuple[str, tuple[float, float]]:
     """What steps are called, when the first one is, and how long each takes."""
-    if one.times is None or one.times.spacing is None or one.step_name != "step":
-        return one.step_name, (0.0, 1.0)
-    return one.times.unit, (float(one.times.values[0, 0]), one.times.spacing)
+    name, times = one.clock
+    if times is None or times.spacing is None or name != "step":
+        return name, (0.0, 1.0)
+    return times.unit, (float(times.values[0, 0]), times.spacing)
 
 
 def find_episode(log: EpisodeLog, episode: Hashable) -> int:

@@ -61,10 +61,10 @@ def test_censored_episodes_stop_where_they_were_seen_and_others_run_to_the_horiz
         f"{int((~ended).sum())} of 30 episodes are censored, stopping before their end: compared up to where they stop."
     )
     assert told in found.notes
-    assert found.to_dict()["notes"][0] == told
+    assert told in found.to_dict()["notes"]
     carried = Cohort(log, POLICY, process=MDP, horizon=9, censored="model").replay(Independent())
     np.testing.assert_array_equal(carried.steps, 9)
-    assert "carried on with the model in both worlds" in carried.notes[0]
+    assert any("carried on with the model in both worlds" in each for each in carried.notes)
     np.testing.assert_allclose(carried.observed[ended], found.observed[ended])
     with pytest.raises(InputError, match=r'`censored` must be "stop" or "model"'):
         Cohort(log, POLICY, process=MDP, censored="drop").replay(GumbelMax())
