@@ -27,6 +27,7 @@ from countermax.learning import (
 from countermax.learning._losses import Loss, expected_losses, least_losses
 from countermax.learning._recipe import Recipe
 from studies.experiments import AbstractExperiment, Cell, CellContext, Result, Section, checked_preset
+from studies.floors import Search, barycenter_limit
 from studies.sepsis import trials_of
 from studies.synthetic import FITTED_TO_ALL, FLOOR, PROJECTED
 from studies.training import train
@@ -78,6 +79,9 @@ TASKS: dict[str, QuantileTask] = {
 STEEP: dict[str, QuantileTask] = {"fourth power, 10 outcomes": QuantileTask(10, "steep", 2000)}
 """The fourth power of the distance of three scores, which is no squared distance of any: there is nothing to fit."""
 
+LIMIT = "lower limit of every mechanism"
+LIMITED = ("three scores, 10 outcomes", "three scores, 50 outcomes")
+"""With 150 outcomes it takes eleven minutes; disagreement has more dimensions than cubes can fill."""
 RECORDS = "ICU records, 47 features and fate, one pair each"
 """The most frequent choices of clinicians that the best policy would not make, all outcomes that either can reach."""
 QUICK = ("three scores, 10 outcomes", "one fixed pair, 50 outcomes")
@@ -118,23 +122,42 @@ def measure_fixed(task: QuantileTask, held_out_key: int, *, floor_rounds: int | 
     optimum = least_losses(task.loss, log_p, log_q)
     rows["optimal"] = {"value": float(optimum.mean()), "error": _error(optimum), "above": 0.0, "above_error": 0.0}
     if floor_rounds is not None:
-        rows[FLOOR] = measure(task, held_out_key, [_floor(task, held_out_key, floor_rounds)])
+        rows[FLOOR] = measure(task, held_out_key, [_floor(task, held_out_key, floor_rounds)[0]])
     return {"rows": rows}
 
 
-def _floor(task: QuantileTask, held_out_key: int, num_rounds: int) -> VectorQuantile:
-    """Transport from the barycenter of the held-out worlds themselves.
+def _floor(task: QuantileTask, held_out_key: int, num_rounds: int) -> tuple[VectorQuantile, float]:
+    """Transport from the barycenter of the held-out worlds themselves, and how far these are at most.
 
     On the very pairs that all else is measured on: whether these are easy or hard moves this as it moves the rest.
     `implicit_floor`, which has other pairs for its optimum, differs by up to a point from key to key.
     """
     log_p, log_q = _held_out(task, held_out_key)
     fitted = VectorQuantile.fit(task.scores, ObservedPairs(log_p, log_q), key=jax.random.key(0))
-    worlds = np.exp(np.concatenate([np.asarray(each, np.float64) for each in (log_p, log_q)]))
-    worlds /= worlds.sum(axis=1, keepdims=True)
+    worlds = _worlds(log_p, log_q)
     weights = np.full(len(worlds), 1 / len(worlds))
     found = lloyd(task.scores, worlds, weights, np.asarray(fitted.points, np.float64), num_rounds)
-    return VectorQuantile(found.points.astype(np.float32), task.scores.astype(np.float32))
+    return VectorQuantile(found.points.astype(np.float32), task.scores.astype(np.float32)), found.distance
+
+
+def _worlds(log_p: Any, log_q: Any) -> Floats:
+    """[world, outcome] Probabilities of the first worlds of all pairs, and then of the second."""
+    worlds = np.exp(np.concatenate([np.asarray(each, np.float64) for each in (log_p, log_q)]))
+    return np.asarray(worlds / worlds.sum(axis=1, keepdims=True))
+
+
+def measure_limit(task: QuantileTask, held_out_key: int, floor_rounds: int) -> Result:
+    """What every mechanism loses at least, by the share of what the fitted points lose.
+
+    The share is that of pairs of any two of the held-out worlds, not only of the pairs that were drawn: twice the
+    limit alone, beside the optimum of those, would be off by a point for which world happened to meet which.
+    """
+    log_p, log_q = _held_out(task, held_out_key)
+    fitted, distance = _floor(task, held_out_key, floor_rounds)
+    reached = measure(task, held_out_key, [fitted])
+    share = barycenter_limit(task.scores, _worlds(log_p, log_q), Search()) / distance
+    limited = {name: share * reached[name] for name in ("value", "error", "above_error")}
+    return {"rows": {LIMIT: {**limited, "above": share * (1 + reached["above"]) - 1}}, "share": share}
 
 
 def measure_records() -> Result:
@@ -193,6 +216,7 @@ _ORDER = (
     "VectorQuantile",
     "Gadget 2",
     FITTED_TO_ALL,
+    LIMIT,
     "optimal",
 )
 _NUM_NESTS = 2, 5  # clusters of outcomes by their scores, the second within the first
@@ -218,6 +242,9 @@ class Quantiles(AbstractExperiment):
             size = task.num_outcomes * task.num_held_out / 1000
             floor = _FLOOR if task.kind in ("independent", "disagreement") else {}
             found.append(Cell(self.name, f"{name}; fixed", {**common, **floor}, cost=size))
+            if preset != "quick" and name in LIMITED:
+                settings = {**common, **_FLOOR, "search": Search()._asdict()}
+                found.append(Cell(self.name, f"{name}; lower limit", settings, cost=5 * task.num_outcomes))
             for atoms in _ATOMS[:1] if task.kind == "fixed" or preset == "quick" else _ATOMS:
                 settings = {**common, "num_atoms": atoms, "num_seeds": number, **_FIT}
                 found.append(Cell(self.name, f"{name}; {_atoms(atoms)}", settings, cost=size * atoms / 50))
@@ -232,6 +259,8 @@ class Quantiles(AbstractExperiment):
         if "world" in cell.settings:
             return measure_records()
         task = TASKS[cell.name.partition("; ")[0]]
+        if "search" in cell.settings:
+            return measure_limit(task, cell.settings["held_out_key"], cell.settings["floor_rounds"])
         if "num_atoms" not in cell.settings:
             return measure_fixed(task, cell.settings["held_out_key"], floor_rounds=cell.settings.get("floor_rounds"))
         return _measure_fits(task, cell.settings)
@@ -244,7 +273,8 @@ class Quantiles(AbstractExperiment):
             "task is measured exactly on the same held-out pairs, which nothing was fitted to, but for the two columns "
             "with one pair, where the reference is the pair's own; ± is the standard error over pairs, and for vector "
             "quantiles three fits are averaged. Points fitted to the held-out worlds themselves are an upper estimate "
-            "of what any mechanism can reach on pairs drawn alike and independently; 1,024 atoms can go below."
+            "of what any mechanism can reach on pairs drawn alike and independently; 1,024 atoms can go below. The "
+            "lower limit is a share of what these points lose, and certain where both worlds are any of the held-out."
         ]
         return Section(self.title, words, {"quantiles": _sheet("% above the optimum on held-out pairs", rows)})
 

@@ -13,6 +13,7 @@ from countermax.learning._recipe import Recipe
 from studies import quantiles
 from studies.experiments import CellContext
 from studies.quantiles import (
+    LIMIT,
     RECIPES,
     RECORDS,
     STEEP,
@@ -30,6 +31,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(quantiles, "TASKS", tasks)
     monkeypatch.setattr(quantiles, "_ALL", tasks)
     monkeypatch.setattr(quantiles, "_ATOMS", (8,))
+    monkeypatch.setattr(quantiles, "LIMITED", list(tasks)[:1])
     monkeypatch.setattr(quantiles, "find_spec", lambda _: None)
 
 
@@ -38,7 +40,8 @@ def test_a_cell_is_measured_beside_the_optimum_of_the_same_pairs(tiny, tmp_path)
     experiment = Quantiles()
     plan = {cell.name: cell for cell in experiment.cells("best", 2)}
     assert list(plan) == [
-        "three scores, 4 outcomes; fixed", "three scores, 4 outcomes; 8 atoms", "fixed; fixed", "fixed; 8 atoms",
+        "three scores, 4 outcomes; fixed", "three scores, 4 outcomes; lower limit", "three scores, 4 outcomes; 8 atoms",
+        "fixed; fixed", "fixed; 8 atoms",
     ]  # fmt: skip
     stored = {name: experiment.compute(cell, CellContext(tmp_path)) for name, cell in plan.items()}
     rows, fitted = stored["three scores, 4 outcomes; fixed"]["rows"], stored["three scores, 4 outcomes; 8 atoms"]
@@ -49,6 +52,10 @@ def test_a_cell_is_measured_beside_the_optimum_of_the_same_pairs(tiny, tmp_path)
     assert rows[FLOOR]["value"] / rows["optimal"]["value"] - 1 == pytest.approx(rows[FLOOR]["above"])
     assert rows[FLOOR]["above"] < fitted["above"] + 1e-3
     assert FLOOR not in stored["fixed; fixed"]["rows"]
+    limit = stored["three scores, 4 outcomes; lower limit"]
+    assert 0.9 < limit["share"] < 1
+    assert limit["rows"][LIMIT]["value"] == pytest.approx(limit["share"] * rows[FLOOR]["value"])
+    assert limit["rows"][LIMIT]["above"] == pytest.approx(limit["rows"][LIMIT]["value"] / rows["optimal"]["value"] - 1)
     sheet = experiment.section(stored).sheets["quantiles"]
     assert [line[0] for line in sheet.rows][3:5] == ["VectorQuantile, 8 atoms", "VectorQuantile, its own reference"]
     assert experiment.compute(plan["fixed; fixed"], CellContext(tmp_path, train_only=True)) is None

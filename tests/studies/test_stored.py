@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 from studies import experiments, registry
 from studies.command import app
 from studies.experiments import Store
+from studies.quantiles import LIMIT, LIMITED
 from studies.registry import EXPERIMENTS
-from studies.synthetic import opposed_pair, published_scores
+from studies.synthetic import FLOOR, opposed_pair, published_scores
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (
@@ -183,6 +184,19 @@ def test_learning_from_a_vector_quantile_keeps_what_it_starts_with_or_gains():
     fixed = stored["fourth power, 10 outcomes; fixed"].result["rows"]
     least = min(row["above"] for name, row in fixed.items() if name != "optimal")
     assert all(above[f"fourth power, 10 outcomes; Gadget 2, seed {seed}"] < least - 0.005 for seed in range(3))
+
+
+def test_no_stored_mechanism_loses_less_than_the_lower_limit_of_all():
+    stored = {name: record.result for name, record in records("quantiles")["quantiles"].items()}
+    first, second = (100 * stored[f"{task}; lower limit"]["share"] for task in LIMITED)
+    assert f"{first:.1f} % at 10 outcomes and {second:.1f} % at 50" in (ROOT / "docs" / "optimum.md").read_text()
+    for task in LIMITED:
+        limit, fixed = stored[f"{task}; lower limit"], stored[f"{task}; fixed"]["rows"]
+        assert limit["rows"][LIMIT]["above"] == pytest.approx(limit["share"] * (1 + fixed[FLOOR]["above"]) - 1)
+        reached = [*(row for name, row in fixed.items() if name != "optimal"), stored[f"{task}; 1,024 atoms"]]
+        assert 0 < limit["rows"][LIMIT]["above"] < min(row["above"] for row in reached)
+        gap = stored[f"{task}; 256 atoms"]["above"] - limit["rows"][LIMIT]["above"]
+        assert gap == pytest.approx({LIMITED[0]: 0.005, LIMITED[1]: 0.014}[task], abs=5e-4)
 
 
 def test_published_values_lie_within_the_range_of_new_episodes():
