@@ -583,7 +583,7 @@ def win_limits(sampling: Sampling, wins: Floats, level: float) -> tuple[float, f
         (law @ each**2 - (law @ each) ** 2) / size
         for law, each, size in zip(smooth, slopes, sampling.sizes, strict=True)
     )
-    effect = variance / max(float(alone), np.finfo(float).tiny)  # of the design; it has the same factor without a gain
+    effect = variance / max(float(alone), np.finfo(float).tiny)  # of the design, and `factor`
     spread, null = variance / (middle * (1 - middle)), without * effect / 0.25
 
     def accepts(value: float) -> bool:

@@ -24,13 +24,7 @@ from countermax.mdp._process import FiniteMDP, with_transitions
 _NEVER = 1e-9  # what was seen is at least as likely as this
 _RARE = 0.1  # of a visit: unseen successors below it are dropped or lifted to it, by chance, and keep their mean
 _WEIGHTS = (0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0)
-_STRENGTHS = (
-    0.0,
-    0.5,
-    1.0,
-    2.0,
-    4.0,
-)  # more would draw what an action does towards what others do, and effects to zero
+_STRENGTHS = (0.0, 0.5, 1.0, 2.0, 4.0)  # visits to what other actions led to: more would draw effects to zero
 _SCANS = 60  # of expectation and maximisation; later ones change no digit that matters
 _ROUNDS = 50  # of drawing states that are not in a row yet
 _MOST_NEW = 64  # unseen states of a row; if there are more, so many have the weight of all
