@@ -597,9 +597,9 @@ def test_the_cohort_is_ranked_and_gains_are_counted(ward):
     assert mean.value == pytest.approx(ranking.effects[:, 0].mean())
     assert "would have raised the expected score" in ranking.summary()
     json.loads(ranking.to_json())
-    again = {}
+    again, made_on = {}, Cohort(WARD, absorbing=["home", "dead"], posterior=Posterior(num_draws=0))
     for place in np.flatnonzero(ranking.effects[:, 0] > 1e-9):  # the one change on each episode's path
-        one = ward.best_changes(ranking.episodes[place], changes=1)
+        one = made_on.best_changes(ranking.episodes[place], changes=1)
         (made,) = [each for each in one.best.path if each.changed]
         words = one.state_names[made.state], one.action_names[one.logged[made.step].action]
         number, gain = again.get((*words, one.action_names[made.action]), (0, 0.0))
