@@ -497,6 +497,44 @@ def test_a_negative_zero_in_a_link_is_a_zero(open_page):
     assert "NaN" not in page.inner_html("main")
 
 
+_PASTED = """([id, words]) => {
+  const held = new DataTransfer();
+  held.setData("text", words);
+  const event = new ClipboardEvent("paste", { clipboardData: held, bubbles: true, cancelable: true });
+  document.getElementById(id).dispatchEvent(event);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("words", "first", "second"),
+    [
+        ("1,200 90 60 30", [1200, 90, 60, 30], None),
+        ("1 200, 1,090, 60, 30", [1200, 1090, 60, 30], None),
+        ("1,200;90;60;30", [1200, 90, 60, 30], None),
+        ("1,200\t90\t60\t30", [1200, 90, 60, 30], None),
+        ("120,90,60,300", [120, 90, 60, 300], None),
+        ("1,200\n1,090\n60\n30", [1200, 1090, 60, 30], None),
+        ("120\t90\t60\t30\n70\t80\t90\t1,060", [120, 90, 60, 30], [70, 80, 90, 1060]),
+    ],
+)
+def test_cells_of_a_spreadsheet_are_whole_numbers_and_two_rows_two_arms(open_page, words, first, second):
+    page = open_page()
+    before = _state(page)["q"]
+    page.evaluate(_PASTED, ["paste0", words])
+    state = _state(page)
+    assert (state["p"], state["q"]) == (first, second or before)
+
+
+def test_more_numbers_than_outcomes_ask_before_they_add(open_page):
+    page = open_page()
+    before = _state(page)
+    page.evaluate(_PASTED, ["paste0", "5 6 7 8 9"])
+    assert "5 numbers for 4 outcomes: this would add 1 outcome" in page.inner_text("#asking")
+    assert _state(page) == before
+    page.click("#confirm")
+    assert (_state(page)["p"], len(_state(page)["q"])) == ([5, 6, 7, 8, 9], 5)
+
+
 def test_pasting_fewer_counts_than_outcomes_asks_before_it_deletes(open_page):
     page = open_page()
     before = _state(page)
