@@ -53,11 +53,18 @@ def _proportional_odds(p: tuple[float, ...], ratio: float, size: int) -> Truth:
     return Truth(p, tuple(q.tolist()), 1, ((size, size),))
 
 
+def _no_effect(weights: Floats, sizes: tuple[tuple[int, int], ...]) -> Truth:
+    law = tuple((weights / weights.sum()).tolist())
+    return Truth(law, law, 1, sizes)
+
+
 _EVEN, _FALLING = (0.1, 0.2, 0.3, 0.4), (0.4, 0.3, 0.2, 0.1)
 _RANKIN = (0.22, 0.08, 0.2, 0.18, 0.14, 0.1, 0.08)  # from dead to no symptoms
 TRUTHS: dict[str, Truth] = {
     "no effect, 2 outcomes": Truth((0.4, 0.6), (0.4, 0.6), 0),
     "no effect, 4 outcomes": Truth(_EVEN, _EVEN, 1),
+    "no effect, 8 outcomes": _no_effect(np.arange(8.0, 0, -1), ((100, 100), (400, 400))),
+    "no effect, 15 outcomes": _no_effect(np.ones(15), ((400, 400),)),
     "clear effect": Truth(_FALLING, _EVEN, 0),
     "ratios nearly tied": Truth((0.5, 0.25, 0.25), (0.2, 0.39, 0.41), 1),
     "skewed": Truth((0.85, 0.1, 0.05), (0.7, 0.2, 0.1), 0),
@@ -73,6 +80,7 @@ TRUTHS: dict[str, Truth] = {
     "unequal arms, no effect": Truth(_EVEN, _EVEN, 1, ((30, 1000), (1000, 30))),
     "unequal arms, clear effect": Truth(_FALLING, _EVEN, 0, ((30, 1000), (1000, 30))),
     "proportional odds, 4 outcomes": _proportional_odds((0.25,) * 4, 1.8, 100),
+    "proportional odds, Rankin": _proportional_odds(_RANKIN, 1.5, 200),
     "two proportions, .35 and .50": Truth((0.65, 0.35), (0.5, 0.5), 0, ((150, 150),)),
 }
 
