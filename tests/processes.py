@@ -109,6 +109,6 @@ def single_decisions(mdp, log, coupling, *, otherwise=None, **options):
 def doubly_robust(mdp, log, target, ratios, *, weighted=False, horizon=None):
     """The model's value, corrected by importance sampling, over as many steps of every episode."""
     steps = np.full(len(log), steps_of(log, horizon))
-    planned = model_values(mdp, log, target, steps)
+    planned = model_values(mdp, log, target, steps, steps_of(log, horizon))
     found = corrected_values(planned, ratios, steps, mdp.discount)
     return found.weighted if weighted else found.robust

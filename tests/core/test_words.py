@@ -2,7 +2,7 @@
 
 import pytest
 
-from countermax._core.words import both, number, span
+from countermax._core.words import both, number, percent, percents, span
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,9 @@ def test_ends_of_a_range_have_as_many_decimals_and_differ_where_they_do():
     assert span(950, 1200) == "950 to 1,200"
     assert both(1200.6, 1201.4) == ("1,200.600", "1,201.400")
     assert both(0.25, 0.25) == ("0.250", "0.250")
+
+
+def test_what_rounding_leaves_of_nothing_is_nothing():
+    assert percents(1.1e-16, 0.68) == "0 to 68 %"
+    assert percents(0.06, 1 - 1.1e-16) == "6 to 100 %"
+    assert percent(1e-9) == "under 0.1 %"

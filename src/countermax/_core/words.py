@@ -45,7 +45,7 @@ def percent(value: Any) -> str:
     """A probability in a sentence: `23 %`; nothing that is possible reads as 0 %, nothing uncertain as 100 %."""
     if value != value:
         return "unknown"
-    share = 100 * float(value)
+    share = 100 * round(float(value), 12)  # what rounding leaves of 0 and 1 is none
     if 0 < share < 1:
         return f"{share:.1g} %" if share >= 0.05 else "under 0.1 %"
     if 99 < share < 100:

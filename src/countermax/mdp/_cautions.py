@@ -9,7 +9,7 @@ from countermax._core.labels import alike_notes
 from countermax._core.words import percent
 from countermax.mdp._arrays import Floats
 from countermax.mdp._estimation import restricted, visits
-from countermax.mdp._importance import effective_sample_size
+from countermax.mdp._importance import FEW_EPISODES, effective_sample_size
 from countermax.mdp._labels import spoken
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._planning import state_distributions
@@ -19,7 +19,6 @@ from countermax.mdp._results import NOT_IN_LOG, Meaning, counted
 _MOST_NAMED = 6
 _MOST_LETTERS = 120  # of all that are named
 _SMALL_SHARE = 1e-9  # rounding
-_FEW_EPISODES = 30
 _THIN_VISITS = 10
 _DISAGREEING = 1e-6
 _STANDARD_ERRORS = 5.0  # of mean rewards: beyond them it is no chance
@@ -90,7 +89,7 @@ def told_of_meaning(meaning: Meaning) -> tuple[str, ...]:
 
 def told_of_few(log: EpisodeLog) -> str:
     """That a process is estimated from hardly any episodes."""
-    many = len(log) >= _FEW_EPISODES
+    many = len(log) >= FEW_EPISODES
     return "" if many else f"WARNING: the process is estimated from {counted(len(log), 'episode')}: read it as a guess."
 
 
@@ -142,7 +141,7 @@ def told_of_weights(log: EpisodeLog, policy: Floats, ratios: Floats) -> tuple[st
     """What makes importance sampling unreliable: few effective episodes, and actions that nobody took."""
     found = []
     size = effective_sample_size(ratios)
-    if size < _FEW_EPISODES:
+    if size < FEW_EPISODES:
         matching = int((ratios[:, -1] > 0).sum())
         found.append(
             f"WARNING: importance sampling has an effective sample size of {size:.1f} ({matching} of {len(log)} "
@@ -197,7 +196,8 @@ def told_of_censoring(censored: int, count: int, *, carried_on: bool) -> tuple[s
     what = (
         "carried on with the model in both worlds, the factual one by what was usually done"
         if carried_on
-        else "compared up to where they stop"
+        else "compared up to where they stop. Those that ended are compared up to the horizon, but expected numbers and "
+        "means of all episodes assume follow-up as long as the log's (Kaplan and Meier), whatever happens"
     )
     return (f"{censored} of {count} episodes are censored, stopping before their end: {what}.",) if censored else ()
 

@@ -15,7 +15,7 @@ from countermax._core.words import number
 from countermax.intervals import Interval
 from countermax.intervals._interval import student_interval
 from countermax.mdp._arrays import Floats, Ints, Values, as_finite
-from countermax.mdp._importance import effective_sample_size, resamples_of
+from countermax.mdp._importance import FEW_EPISODES, effective_sample_size, resamples_of
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._results import AbstractCohortResult, Context, counted
 
@@ -104,10 +104,19 @@ class ReturnDistribution(AbstractCohortResult):
     def _summary(self) -> str:
         worst = self.shares[0]
         kind = "weighted (self-normalised)" if self.weighted else "ordinary"
+        size = number(self.effective_sample_size, 1)
+        told = (
+            f"the mean return would be {number(self.mean)}, and {number(self.cvar(worst))} in the worst "
+            f"{100 * worst:g} % of episodes"
+        )
+        if self.effective_sample_size < FEW_EPISODES:
+            return (
+                f"Importance sampling is not to be trusted here: its effective sample size is {size}. If the few "
+                f"episodes that count are like all others, {told} under the target policy."
+            )
         return (
-            f"Under the target policy the mean return would be {number(self.mean)}, and {number(self.cvar(worst))} in "
-            f"the worst {100 * worst:g} % of episodes. This is by {kind} importance sampling, with an effective sample "
-            f"size of {number(self.effective_sample_size, 1)}."
+            f"Under the target policy {told}. This is by {kind} importance sampling, with an effective sample size of "
+            f"{size}."
         )
 
     def _plot(self) -> "plotting.Figure":

@@ -34,6 +34,7 @@ WHOLE = "the target policy"
 RESTRICTED = "the target policy among the actions that the model knows"
 _NO_WEIGHT = "no episode has a weight of 1e-300 or more: nobody did what the target policy would do"
 _COUNTERFACTUAL = "counterfactual"
+_ORDINARY = "importance sampling", "ordinary importance sampling"
 
 
 class Estimate(NamedTuple):
@@ -107,20 +108,26 @@ class PolicyEvaluation(AbstractCohortResult):
             f"The logged episodes earned {number(self['observed return'].value)} on average; the model says "
             f"{number(self['model-based'].value)} of {self.target}, whatever the coupling."
         ]
-        weighted = self["weighted importance sampling"].value
-        size = f"an effective sample size of {number(self.effective_sample_size, 1)}"
-        told.append(
-            f"Importance sampling has no weight to rest on ({size})."
-            if weighted is None
-            else f"Weighted importance sampling says {number(weighted)}, from {size}."
-        )
+        weighted, size = self["weighted importance sampling"].value, number(self.effective_sample_size, 1)
+        if self._few:
+            told.append(f"Importance sampling is not to be trusted here: its effective sample size is {size}.")
+        else:
+            told.append(
+                f"Weighted importance sampling says {number(weighted)}, from an effective sample size of {size}."
+            )
         return " ".join(told)
+
+    @property
+    def _few(self) -> bool:
+        """Whether importance sampling rests on too few episodes."""
+        return self.effective_sample_size < importance.FEW_EPISODES
 
     def _plot(self, *, truth: float | None = None) -> "plotting.Figure":
         """Dots with intervals, one line for each estimate; and a line for the truth, where it is known."""
+        doubted = {"importance sampling": " (too few episodes)"} if self._few else {}
         return plotting.draw_estimates(
             [
-                (each.name, each.kind, each.value, *(each.interval or (None, None))[:2])
+                (each.name + doubted.get(each.kind, ""), each.kind, each.value, *(each.interval or (None, None))[:2])
                 for each in self.estimates
                 if each.value is not None
             ],
@@ -197,6 +204,8 @@ def evaluated(
     check_memory(what, 150 * count * num_resamples, "lower `num_resamples`")
     with ProgressBar("evaluating", num_resamples + 1, unit="resamples") as bar:
         point, ratios = _estimates(task, process, np.arange(len(log)), spread=spread)
+        if not ratios[:, -1].any():  # the mean of nothing but zeros says nothing
+            point[_ORDINARY] = None
         bar.advance(1)
         drawn = []
         resamples = importance.resamples_of(key, len(log), num_resamples)
@@ -241,12 +250,12 @@ def _estimates(
     by_step = importance.step_ratios(log, policy, task.behaviour)
     ratios = importance.accumulated(log, by_step)
     sampled = importance.importance_estimates(log, ratios, discount=discount, horizon=horizon, steps=steps)
-    planned = importance.model_values(known, log, policy, steps, discount=discount)
+    planned = importance.model_values(known, log, policy, steps, horizon, discount=discount)
     corrected = importance.corrected_values(planned, ratios, steps, discount)
     marginalised = importance.marginalised_value(log, by_step, discount, horizon)
     found: _Values = {
         ("observed", "observed return"): float(log.returns(discount, horizon=horizon).mean()),
-        ("importance sampling", "ordinary importance sampling"): sampled.ordinary,
+        _ORDINARY: sampled.ordinary,
         ("importance sampling", "per-decision importance sampling"): sampled.per_decision,
         ("importance sampling", "weighted importance sampling"): sampled.weighted,
         ("importance sampling", "weighted per-decision importance sampling"): sampled.weighted_per_decision,

@@ -12,10 +12,12 @@ from countermax._core.errors import InputError
 from countermax.mdp._arrays import Floats, Ints, Values, plainly
 from countermax.mdp._estimation import as_policy, estimate_policy, policy_rows
 from countermax.mdp._labels import named
-from countermax.mdp._log import EpisodeLog, step_mask, steps_of
+from countermax.mdp._log import EpisodeLog, follow_up, step_mask, steps_of
 from countermax.mdp._planning import action_values, policy_matrix
 from countermax.mdp._process import FiniteMDP, as_discount
 
+FEW_EPISODES = 30
+"""An effective sample size below which estimates are not to be trusted."""
 _MOST_RATIO = 1e150
 _LEAST_RATIO = 1e-300  # smaller ones are zero, so that none is lost half-way
 _NEAR = 1.6448536269514722  # standard errors on either side of a 90 % interval
@@ -229,29 +231,30 @@ def _bernstein(earned: Floats, cut: float, count: int, level: float) -> float:
 
 
 def model_values(
-    mdp: FiniteMDP, log: EpisodeLog, target: Values, steps: Ints, *, discount: float | None = None
+    mdp: FiniteMDP, log: EpisodeLog, target: Values, steps: Ints, horizon: int, *, discount: float | None = None
 ) -> tuple[Floats, Floats]:
     """What the model says of each episode's first state, and how far each logged step is off, [episode, step].
 
-    An episode that is compared over n steps has n - t of them to go at time t, and none beyond.
+    An episode that is compared over fewer steps than the horizon was cut off after them. After each step follow-up goes
+    on with the chance that it has there, in whatever state.
     """
     probs, factor = as_policy(mdp, target), as_discount(mdp, discount)
     chain, gains = policy_matrix(mdp, probs), (probs * mdp.expected_rewards).sum(axis=1)
-    values, surprises = np.zeros(len(log)), np.zeros(log.actions.shape)
-    later, worth, settled = np.zeros(mdp.num_states), action_values(mdp, np.zeros(mdp.num_states)), False
-    for to_go in range(1, int(steps.max()) + 1):
-        time = steps - to_go
-        at = np.flatnonzero((time >= 0) & (time < log.lengths))
-        when = time[at]
-        state, action, after = log.states[at, when], log.actions[at, when], log.states[at, when + 1]
-        surprises[at, when] = log.rewards[at, when] + factor * later[after] - worth[state, action]
-        if not settled:  # and so they stay
-            before, later = later, gains + factor * (chain @ later)
-            settled = bool((later == before).all())
-            worth = action_values(mdp, later, discount=factor)
-        first = time == 0
-        values[first] = later[log.states[first, 0]]
-    return values, surprises
+    lasting = follow_up(np.minimum(log.lengths, horizon), steps < horizon, horizon)[::-1].cumsum()[::-1]
+    surprises, later, settled, last = np.zeros(log.actions.shape), np.zeros(mdp.num_states), False, -1.0
+    for time in range(horizon - 1, -1, -1):
+        share = lasting[time + 2] / lasting[time + 1] if time + 2 <= horizon and lasting[time + 1] > 0 else 1.0
+        if not (settled and share == last):  # else nothing changes any more
+            after_step, last = later, share
+            worth = action_values(mdp, share * later, discount=factor)
+            later = gains + share * factor * (chain @ after_step)
+            settled = bool((later == after_step).all())
+        if time < log.longest:
+            at = np.flatnonzero(log.lengths > time)
+            state, action, after = log.states[at, time], log.actions[at, time], log.states[at, time + 1]
+            going = (steps[at] > time + 1) * after_step[after]
+            surprises[at, time] = log.rewards[at, time] + factor * going - worth[state, action]
+    return later[log.states[:, 0]], surprises
 
 
 def _normalised(ratios: Floats, lasting: Bool[np.ndarray, "n t"]) -> Floats:

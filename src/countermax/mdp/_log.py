@@ -289,6 +289,24 @@ def steps_compared(log: EpisodeLog, absorbing: Bool[np.ndarray, " s"], horizon: 
     return np.where(known, horizon, log.lengths)
 
 
+def follow_up(seen: Ints, cut: Bool[np.ndarray, " n"], horizon: int) -> Float[np.ndarray, " c"]:
+    """How likely somebody is followed for no step, for one, ..., and for all of the horizon.
+
+    Who came to an end would have been followed for that long or longer, nobody knows how long: this is Kaplan and
+    Meier's estimate, with follow-up independent of what happens. All of the horizon where nobody is cut off before it.
+
+    Args:
+        seen: Number of steps that each episode was seen for, within the horizon.
+        cut: Which episodes were cut off there, before the horizon and without an end.
+        horizon: Largest number of steps.
+    """
+    stopped, ended = (np.bincount(seen[each], minlength=horizon + 1) for each in (cut, ~cut))
+    at_risk = (stopped + ended)[::-1].cumsum()[::-1] - ended  # ends come before whoever is cut off at the same step
+    longer = np.cumprod(1 - stopped / np.maximum(at_risk, 1))
+    longer[-1] = 0
+    return -np.diff(longer, prepend=1.0)
+
+
 def _space(kind: str, size: int | None, names: Sequence[Hashable] | None) -> Space:
     """How many states or actions there are, as far as that is known before any is read, and their names."""
     if size is not None:

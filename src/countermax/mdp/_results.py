@@ -23,7 +23,7 @@ NUMBERS = "number expected to gain", "number expected to lose"
 _SHOWN = "number at ", "number that would be at "  # in the table of fates
 _IN_ALL = (
     "'In all' is what as many episodes from the same first states would come to; the lines above it are about these "
-    "very episodes, so that sums differ a little."
+    "very episodes, so that sums differ."
 )
 SMALL = 1e-9
 """An effect below this is rounding."""

@@ -79,7 +79,7 @@ def test_magic_is_that_of_plain_loops_and_a_general_solver(seed, count):
     model = estimate(log.select(np.arange(len(log) // 3)), unseen=3, discount=0.9)  # biased, so that parts disagree
     behaviour = estimate_policy(log, pseudo_count=1.0)
     steps = np.full(len(log), log.longest)
-    planned = model_values(model, log, POLICY, steps)
+    planned = model_values(model, log, POLICY, steps, log.longest)
     found = corrected_values(planned, importance_ratios(log, POLICY, behaviour), steps, 0.9)
     by_hand, parts, form, shares = magic_by_hand(model, log, POLICY, behaviour, 0.9)
     assert found.weighted == pytest.approx(parts[-1], abs=1e-10)

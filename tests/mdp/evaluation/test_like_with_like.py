@@ -6,13 +6,14 @@ import jax
 import numpy as np
 import pytest
 from processes import MDP, NUM_ACTIONS, NUM_STATES, doubly_robust, frame_of, some_episodes
+from scipy.stats import CensoredData, ecdf
 
 from countermax import InputError
 from countermax.intervals._interval import student_interval
-from countermax.mdp import Cohort, EpisodeLog, estimate, simulate
+from countermax.mdp import Cohort, EpisodeLog, Posterior, estimate, simulate
 from countermax.mdp._estimation import restricted
 from countermax.mdp._importance import importance_estimates, importance_ratios
-from countermax.mdp._log import steps_compared
+from countermax.mdp._log import follow_up, steps_compared
 from countermax.mdp._planning import policy_values
 
 KEY = jax.random.key(0)
@@ -53,14 +54,50 @@ def test_the_policy_that_was_followed_earns_what_was_observed_whatever_the_horiz
     assert len(told) == (found.num_censored > 0)
 
 
-def test_the_model_is_asked_for_as_many_steps_as_each_episode_has(censored):
+def test_the_model_is_asked_for_as_many_steps_as_somebody_would_have_been_followed_for(censored):
     found = Cohort(censored, SURE, absorbing=[END], horizon=12).evaluate({}, num_resamples=0, key=KEY)
     model = estimate(censored, absorbing=[END])
-    by_hand = [
-        policy_values(model, SURE, horizon=12 if end == END else int(length))[first]
-        for first, end, length in zip(censored.states[:, 0], censored.last_states, censored.lengths, strict=True)
-    ]
-    assert found["model-based"].value == pytest.approx(np.mean(by_hand))
+    cut_off = censored.last_states != END
+    shares = follow_up(censored.lengths, cut_off, 12)
+    by_hand = sum(
+        share * policy_values(model, SURE, horizon=steps)[censored.states[:, 0]].mean()
+        for steps, share in enumerate(shares)
+        if steps
+    )
+    assert found["model-based"].value == pytest.approx(by_hand)
+
+
+def test_follow_up_is_the_kaplan_meier_estimate_of_censoring():
+    """Of scipy, with ends shortly before whoever is cut off at the same step."""
+    rng = np.random.default_rng(1)
+    seen, cut_off = rng.integers(1, 9, 200), rng.random(200) < 0.4
+    cut_off[seen == 8] = False
+    times = np.where(cut_off, seen, seen - 0.5)
+    survival = ecdf(CensoredData(uncensored=times[cut_off], right=times[~cut_off])).sf
+    shares = follow_up(seen, cut_off, 8)
+    assert shares.sum() == pytest.approx(1)
+    np.testing.assert_allclose(1 - shares.cumsum()[:-1], survival.evaluate(np.arange(8)), atol=1e-12)
+    assert follow_up(seen, np.zeros(200, bool), 8).tolist() == [0.0] * 8 + [1.0]
+
+
+@pytest.mark.parametrize("others", [1, 4])
+def test_the_policy_that_was_followed_brings_as_many_to_an_end_as_came_there_however_many_are_cut_off(others):
+    """Whoever ended was not followed to the horizon: a process of one state, where half are followed for few steps."""
+    rng, rows = np.random.default_rng(2), []
+    for episode in range(2_000):
+        for step in range(12 if episode % 2 else others):
+            ends = rng.random() < 0.3
+            rows.append((episode, step, 0, 0, 1 if ends else 0, float(ends)))
+            if ends:
+                break
+    log = EpisodeLog.from_frame(frame_of(*rows), num_states=2, num_actions=1)
+    cohort = Cohort(log, np.ones((2, 1)), absorbing=[1], horizon=12, posterior=Posterior(num_draws=0))
+    came = int((log.last_states == 1).sum())
+    ranking = cohort.rank(["gumbel-max"])
+    assert ranking.fates.expected[0].number == pytest.approx(came, abs=3 * np.sqrt(2_000 * 0.25))
+    assert abs(ranking.mean_effect.number) < 0.02
+    assert abs(cohort.evaluate([], num_resamples=0, key=KEY)["model-based"].value - came / 2_000) < 0.02
+    assert not ranking.effects["Gumbel-max"].any()
 
 
 def test_steps_are_those_of_the_horizon_unless_an_episode_stops_elsewhere():
@@ -139,7 +176,8 @@ def nobody():
 def test_where_nobody_has_any_weight_there_is_no_number_but_a_reason():
     target = np.array([[1.0, 0], [1, 0], [1, 0]])
     found = Cohort(nobody(), target).evaluate(["gumbel-max"], num_resamples=5, key=KEY)
-    for name in ("weighted importance sampling", "weighted per-decision importance sampling"):
+    names = "weighted importance sampling", "weighted per-decision importance sampling", "ordinary importance sampling"
+    for name in names:
         assert found[name].value is None
         assert found[name].interval is None
         assert (

@@ -43,7 +43,7 @@ def test_estimates_are_those_of_scope_rl(case):
         name = "weighted_doubly_robust" if weighted else "doubly_robust"
         found[name] = doubly_robust(process, log, target, ratios, weighted=weighted, horizon=STORED["horizon"])
     steps = np.full(len(log), STORED["horizon"])
-    found["model"] = model_values(process, log, target, steps)[0].mean()
+    found["model"] = model_values(process, log, target, steps, STORED["horizon"])[0].mean()
     assert found == {name: pytest.approx(theirs[name], **CLOSE) for name in found}
 
 

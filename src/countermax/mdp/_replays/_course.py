@@ -14,7 +14,7 @@ from countermax._core.memory import check_memory
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values, as_finite
-from countermax.mdp._log import EpisodeLog, steps_compared
+from countermax.mdp._log import EpisodeLog, follow_up, steps_compared
 from countermax.mdp._planning import policy_matrix
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._questions import Facts, exact_rows
@@ -195,6 +195,11 @@ class Course:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    @cached_property
+    def follow_up(self) -> Float[np.ndarray, " c"]:
+        """How likely somebody is followed for no step, for one, ..., and for all of the horizon."""
+        return follow_up(self.seen, self.steps < self.horizon, self.horizon)
 
     @cached_property
     def chain(self) -> sparse.csr_array:

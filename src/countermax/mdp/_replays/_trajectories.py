@@ -336,19 +336,22 @@ def groups_of(groups: Groups, count: int) -> list[Ints]:
 def expected(model: Trajectories, groups: Groups) -> Floats:
     """The mean return of the policy from the same first states, and how many come to each end, and elsewhere.
 
-    For the episodes that the log is a sample of, these are the same under every coupling.
+    For the episodes that the log is a sample of, these are the same under every coupling. They are followed as long as
+    those of the log: an episode that ended was followed for longer, so follow-up is estimated.
     """
     course = model.plain_course
     mdp, policy = course.mdp, course.choices.after
     chain, gains = course.chain, (policy * mdp.expected_rewards).sum(axis=1)
     worth, found = np.zeros((mdp.num_states, 1 + len(groups))), np.zeros(2 + len(groups))
     worth[[end for end, _ in groups], np.arange(len(groups)) + 1] = 1
-    for steps in range(int(course.steps.max()) + 1):
+    starts = np.bincount(course.first, minlength=mdp.num_states)
+    for steps, share in enumerate(course.follow_up):
         if steps:
             later = chain @ worth
             later[:, 0] = gains + course.discount * later[:, 0]
             worth = later
-        found[:-1] += worth[course.first[course.steps == steps]].sum(axis=0)
+        if share:
+            found[:-1] += share * (starts @ worth)
     found[0] /= len(course)
     found[-1] = len(course) - found[1:-1].sum()
     return found
