@@ -131,9 +131,7 @@ def test_columns_go_by_their_own_names_and_what_follows_from_others_is_made(tmp_
         read_log_and_policy(StepsFile(path, columns=called), policy)
     with pytest.raises(InputError, match="`columns` must map columns of a log .*got 'patient'"):
         read_log_and_policy(StepsFile(path, columns={"patient": "episode"}), policy)
-    with pytest.raises(
-        InputError, match="`policy` must be a file or dataframe of state and action beside a `log` that is one"
-    ):
+    with pytest.raises(InputError, match="`policy` must name states and actions, as a file, a dataframe or {state: ac"):
         Cohort(steps, np.full((log.num_states, log.num_actions), 0.5))
 
 
@@ -190,6 +188,8 @@ def test_a_dataframe_is_read_as_the_same_file_would_be(tmp_path):
         (StepsFile(pyarrow.Table.from_pandas(frame), CALLED, score), tmp_path / "policy.csv"),
         (StepsFile(tmp_path / "steps.csv", CALLED, score), policy),
         (plain, policy),
+        (plain, {"ward": "iv", "worse": "iv"}),
+        (wanted.log, {"ward": "iv", "worse": {"iv": 1.0}}),
         (wanted.log, policy),
         (wanted.log, tmp_path / "policy.csv"),
     ):

@@ -28,7 +28,7 @@ from countermax.mdp._decisions import Decisions, decisions_of
 from countermax.mdp._distribution import SHARES, ReturnDistribution, distribution_of
 from countermax.mdp._estimation import estimate, estimate_policy
 from countermax.mdp._evaluation import RESTRICTED, WHOLE, Estimating, PolicyEvaluation, evaluated
-from countermax.mdp._files import StepsFile, is_table, read_log, read_log_and_policy, read_policy
+from countermax.mdp._files import StepsFile, decisions_frame, is_table, read_log, read_log_and_policy, read_policy
 from countermax.mdp._importance import effective_sample_size, importance_ratios
 from countermax.mdp._labels import spoken
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
@@ -97,7 +97,7 @@ class Cohort:
     def __init__(
         self,
         log: "EpisodeLog | StepsFile | Measurements | pd.DataFrame | str | Path",
-        policy: "Values | pd.DataFrame | str | Path | None" = None,
+        policy: "Values | Mapping[Any, Any] | pd.DataFrame | str | Path | None" = None,
         *,
         process: FiniteMDP | Callable[[EpisodeLog], FiniteMDP] | None = None,
         absorbing: Values | None = None,
@@ -117,8 +117,9 @@ class Cohort:
                 next_state, reward; a `StepsFile` where columns have other names or follow from time, outcome and score,
                 `Measurements` where there are numbers in place of states.
             policy: Policy that would have been followed: a file or dataframe of state, action and, unless certain,
-                probability, or an array [state, action] beside an `EpisodeLog`; beside measurements also a column that
-                names the action in each row. By default what was usual, for questions that need none.
+                probability, a mapping from states to actions (or to the probabilities of several), or an array
+                [state, action] beside an `EpisodeLog`; beside measurements also a column that names the action in each
+                row. By default what was usual, for questions that need none.
             process: Process behind the log, or a function that estimates one from a log; by default its frequencies.
                 Every logged step must be possible under it.
             absorbing: States where episodes end by themselves, by name, index or mask, where the process is estimated
@@ -143,6 +144,7 @@ class Cohort:
         self._again: Resampling | None = None
         self._made: tuple[str, ...] = ()
         chosen: Any
+        policy = decisions_frame(policy) if isinstance(policy, Mapping) else policy
         if isinstance(log, Measurements):
             if isinstance(process, FiniteMDP) or not (behaviour is None and outcomes is None):
                 raise InputError(
@@ -163,8 +165,8 @@ class Cohort:
             log, chosen = read_log_and_policy(log, policy)
         else:
             raise InputError(
-                "`policy` must be a file or dataframe of state and action beside a `log` that is one, so that both "
-                f"name the same states, got {shown(policy)}"
+                "`policy` must name states and actions, as a file, a dataframe or {state: action}, beside a `log` that "
+                f"does, got {shown(policy)}"
             )
         self._made += log.notes
         self.log = log
@@ -199,7 +201,8 @@ class Cohort:
         )
         self._compared = steps_compared(log, self.process.ends, self.horizon)
         self._censored = int((self._compared < self.horizon).sum())
-        self._open = int((~self.process.ends[log.last_states] & (self._compared >= self.horizon)).sum())
+        latest = log.states[np.arange(len(log)), np.minimum(log.lengths, self.horizon)]
+        self._open = int((~self.process.ends[latest] & (self._compared >= self.horizon)).sum())
         self._bounds: dict[bool, Bounds] = {}
 
     def __len__(self) -> int:
@@ -583,7 +586,7 @@ class Cohort:
     def _sample(self) -> str:
         mdp, without = self.process, f"{self._censored} censored"
         if self._open:
-            without = f"{self._censored + self._open} without an end, {self._open} of them at the horizon"
+            without += f", {self._open} without an end by the horizon"
         return (
             f"{counted(len(self.log), 'episode')}, {counted(self.log.num_steps, 'step')}, "
             f"{counted(mdp.num_states, 'state')}, {counted(mdp.num_actions, 'action')}; {without}; "

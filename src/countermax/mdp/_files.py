@@ -67,6 +67,16 @@ def is_table(given: Any) -> TypeGuard["str | Path | pd.DataFrame"]:
     return isinstance(given, str | Path) or hasattr(given, "columns")
 
 
+def decisions_frame(policy: "Mapping[Hashable, Hashable | Mapping[Hashable, float]]") -> "pd.DataFrame":
+    """An action for each state, or a probability for each of several, as rows of state, action and probability."""
+    found = [
+        (state, action, chance)
+        for state, done in policy.items()
+        for action, chance in (done.items() if isinstance(done, Mapping) else [(done, 1.0)])
+    ]
+    return import_pandas().DataFrame(found, columns=[*frames.POLICY_COLUMNS, frames.PROBABILITY])
+
+
 def _read_decisions(policy: Any, called: Mapping[str, str]) -> "pd.DataFrame":
     """The rows of a policy, whose columns may be called as those of the log are."""
     wanted, ours = (*frames.POLICY_COLUMNS, frames.PROBABILITY), {called[name]: name for name in called}

@@ -87,7 +87,9 @@ class Record(NamedTuple):
     action_names: tuple[str, ...]
     """All actions that there are."""
     ended: bool
-    """Whether the record goes on to an end of the process; else the episode is censored."""
+    """Whether the record goes on to an end of the process, within the steps that are compared."""
+    goes_on: bool
+    """Whether it goes on beyond the horizon; if it neither ended nor goes on, the episode is censored."""
     differing: tuple[int, ...]
     """Steps at which the other policy would rather have done something else in the logged state."""
     visits: Float[np.ndarray, " t"]
@@ -359,7 +361,8 @@ def _happened(story: Story) -> Iterator[str]:
     if story.record.ended:
         yield f"In {spent} the episode came to its end: {story.record.states[-1]}."
     else:
-        yield f"After {spent} the record stops without an end, at: {story.record.states[-1]}."
+        stops = "horizon is reached" if story.record.goes_on else "record stops"
+        yield f"After {spent} the {stops} without an end, at: {story.record.states[-1]}."
     yield f"Its path: {_path(story.record)}."
     if story.end_rewards is None:
         yield f"It earned {story.observed_return:.3g} in all."
@@ -489,7 +492,8 @@ def _ranges(story: Story) -> str:
     if story.ends and story.unfinished.bounds.upper >= _NARROW:
         named.append((f"no end within {_steps(story)}", story.unfinished))
     open_ = [max(_width(each.bounds), _width(each.any_interval)) > 1 - _OPEN for _, each in named]
-    some = [each for each, left in zip(named, open_, strict=True) if not left] or named
+    said_all = len(named) <= _MOST_ENDS or all(open_)
+    some = named if said_all else [each for each, left in zip(named, open_, strict=True) if not left]
     said = [f"{end} {percents(*each.bounds)}{_interval(each)}" for end, each in some]
     rest = "; how the rest divides, they do not say" if len(some) < len(named) - 1 else ""
     if story.end_rewards is None:
@@ -556,6 +560,8 @@ def _open(story: Story) -> str:
 def _horizon(story: Story) -> str:
     """What the horizon leaves out."""
     recorded = len(story.record.actions)
+    if story.record.goes_on and not story.record.ended:
+        return "The record goes on beyond the horizon: what came later in either world is not counted."
     if not story.record.ended and story.num_steps > recorded:
         return f"The episode is censored after {recorded}; from there the model carries both worlds on."
     if not story.record.ended:
@@ -654,6 +660,7 @@ def story_of(
             tuple(spoken("action", action, mdp.action_names) for action in actions.tolist()),
             tuple(spoken("action", action, mdp.action_names) for action in range(mdp.num_actions)),
             not open_ended,
+            int(one.lengths[0]) > steps,
             tuple(np.flatnonzero(policy[states[:-1], actions] < 0.5).tolist()),
             _visits_behind(mdp, first, policy, one),
             bool(model.untried[0]),
