@@ -195,10 +195,13 @@ class Comparison(AbstractResult):
         )
 
     def _plot(self) -> "Figure":
-        """Dots and ranges for each outcome: every coupling's probability, and the bounds, with their intervals."""
+        """Dots and ranges: better, then each outcome; by every coupling, and the bounds, with their intervals."""
         shown = sorted(self._likeliest)
-        wanted, names = {f"P({self.labels[place]})" for place in shown}, self._label_of
-        rows = [each._replace(quantity=names[each.quantity]) for each in self.rows if each.quantity in wanted]
+        names = {each: self._label_of[each] for each in (f"P({self.labels[place]})" for place in shown)}
+        if self._has_score and ("better", PERSON) not in self._impossible:
+            names = {"better": "any better outcome"} | names
+        asked = [each for each in self.rows if each.about == PERSON and each.quantity in names]
+        rows = [each._replace(quantity=names[each.quantity]) for each in asked]
         title = self.title
         if len(shown) < len(self.labels):
             title += f"\nShown: the {len(shown)} of {len(self.labels):,} outcomes that are likeliest"
