@@ -25,6 +25,16 @@ def test_a_legend_is_not_cut():
     assert legend.get_window_extent().x1 <= figure.bbox.x1
 
 
+def test_the_picture_leads_with_what_the_summary_says_first():
+    trial = Trial.from_counts([12, 40, 9], [30, 20, 9], labels=["dead", "ill", "well"], score=[0, 1, 2])
+    found = {seen: trial.compare(seen) for seen in ("dead", "well")}
+    names = {
+        seen: [each.get_text() for each in answer.plot().axes[0].get_yticklabels()] for seen, answer in found.items()
+    }
+    assert names["dead"] == ["any better outcome", "dead", "ill", "well"]
+    assert names["well"] == ["dead", "ill", "well"]  # nothing is better
+
+
 @pytest.mark.parametrize(("size", "written"), [(3, 9), (9, 0)])
 def test_heatmaps_show_each_law_and_its_margins(size, written):
     p = np.full(size, 1 / size)
