@@ -2,6 +2,7 @@
 
 import io
 import json
+from time import process_time
 from typing import final
 
 import jax
@@ -428,7 +429,9 @@ def test_of_many_outcomes_the_row_is_found_without_matrices(monkeypatch):
         np.testing.assert_allclose(found.row("better", name).value, law[5, 6:].sum() / law[5].sum(), atol=1e-12)
     everybody = {each.quantity for each in found.rows if each.about == "everybody"}
     assert everybody == {"agreement", "effect variance"}
-    assert "37 by 37 outcomes are left out" in str(found)
+    for name in ("Gumbel-max", "independent", "maximal"):
+        np.testing.assert_allclose(found.row("agreement", name).value, np.trace(laws[name]), atol=1e-12)
+    assert "Left out are numbers about everybody that need the joint law of 37 by 37 outcomes." in str(found)
     shown = found.tables()[0].lines
     told = [line[0] for line in shown if line[0].startswith("P(")]
     assert told[0] == "P(5)"
@@ -437,6 +440,18 @@ def test_of_many_outcomes_the_row_is_found_without_matrices(monkeypatch):
     assert shown[-1][0] == "... 25 more: see to_frame()"
     with pytest.raises(InputError, match="there are none of 37 outcomes"):
         found.plot_couplings()
+
+
+def test_causes_of_a_vocabulary_are_refused_before_anything_is_computed():
+    with pytest.raises(InputError, match="at most 1,000 outcomes for `causes`, .* got 50,000; merge outcomes"):
+        Worlds(np.zeros(50_000), np.zeros(50_000), logits=True).causes(3)
+
+
+def test_outcomes_of_a_vocabulary_are_listed_at_once():
+    worlds = Worlds(*np.random.default_rng(0).normal(size=(2, 20_000)), logits=True, score=np.arange(20_000.0))
+    start = process_time()
+    assert "(scored 0 to 19999)" in str(worlds)
+    assert process_time() - start < 10
 
 
 def test_bounds_may_be_asked_alone():

@@ -21,6 +21,8 @@ Flags = NDArray[np.bool_]
 
 GAIN, PREVENTION = "gain", "prevention"
 
+MOST_OUTCOMES = 1000
+
 
 class Arms(NamedTuple):
     """An experiment: P(outcome) without the treatment and with it; arrays run over worlds, then outcomes."""
@@ -133,6 +135,11 @@ def questions_about(
         )
     control, treated = told_apart(arms)
     size = len(labels)
+    if size > MOST_OUTCOMES:
+        raise InputError(
+            f"there must be at most {MOST_OUTCOMES:,} outcomes for `causes`, which looks at every pair of them, got "
+            f"{size:,}; merge outcomes: the event and its absence have the same range over any coupling"
+        )
     every, nobody = np.ones(size), np.zeros(size)
     found = []
 

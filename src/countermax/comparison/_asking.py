@@ -303,8 +303,8 @@ def _notes(
     notes = family_notes((ANY,) if worlds.unknown else (ANY, STABLE), level)
     if len(worlds.labels) > MOST_JOINT:
         notes.append(
-            f"Numbers about everybody that need the joint law of {len(worlds.labels):,} by {len(worlds.labels):,} "
-            "outcomes are left out; `joint` of a coupling has it."
+            f"Left out are numbers about everybody that need the joint law of {len(worlds.labels):,} by "
+            f"{len(worlds.labels):,} outcomes."
         )
     if worlds.scores is not None:
         notes.append(sentence(score_words(worlds.labels.names, worlds.scores)))
@@ -349,7 +349,8 @@ def score_words(labels: Sequence[str], scores: tuple[Floats, Floats] | None) -> 
     if np.array_equal(*scores):
         order = np.argsort(scores[0], kind="stable")
         if np.array_equal(scores[0][order], np.arange(len(order))):
-            names = [told_apart(labels)[place] for place in order]
+            apart = told_apart(labels)
+            names = [apart[place] for place in order]
             if len(names) > _MOST_NAMED:
                 names = [*names[: _MOST_NAMED - 1], "...", names[-1]]
             return f"from worst to best: {', '.join(names)} (scored 0 to {len(order) - 1})"

@@ -19,11 +19,12 @@ from countermax._core.words import confidence
 from countermax.bounds import Bounds
 from countermax.bounds._questions import unchecked_better_bounds, unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.comonotone import expected_squared_difference
-from countermax.couplings import AbstractCoupling
+from countermax.couplings import AbstractCoupling, GumbelMax, Independent, Maximal
 from countermax.effects import _unchecked_effect
 from countermax.intervals import Interval
 from countermax.intervals._linearised import CONCAVE, CONVEX, MIXED, Answers, limits_of, ranked_columns
 from countermax.intervals._sampling import Sampling
+from countermax.race import agreement
 
 Floats = NDArray[np.float64]
 Scores = tuple[ArrayLike, ArrayLike]
@@ -268,7 +269,8 @@ def _solve(
     for name, each in couplings.items():
         if log_p.size > MOST_JOINT:
             row = each._counterfactual_probs(log_p, log_q, seen)
-            by[name] = Measures(row, *(() if here is None else _of_person(here, there, seen) @ row))
+            own = () if here is None else _of_person(here, there, seen) @ row
+            by[name] = Measures(row, *own)._replace(agreement=_agreement(each, log_p, log_q))
             continue
         joint = joints[name] = each._joint(log_p, log_q)
         total = joint[seen].sum()
@@ -285,6 +287,18 @@ def _solve(
         alone = jnp.exp(log_p)[:, None] * jnp.exp(log_q)[None, :]
         win = (alone * ((there[None, :] > here[:, None]) + 0.5 * (there[None, :] == here[:, None]))).sum()
     return Found(by, win), joints
+
+
+def _agreement(coupling: AbstractCoupling, log_p: Any, log_q: Any) -> Any:
+    """P(X=Y) without a matrix; None where only the matrix has it."""
+    match coupling:
+        case GumbelMax():
+            return agreement(log_p, log_q)
+        case Maximal():
+            return jnp.exp(jnp.minimum(log_p, log_q)).sum()
+        case Independent():
+            return jnp.exp(log_p + log_q).sum()
+    return None
 
 
 def _of_person(here: Any, there: Any, seen: Any) -> Any:

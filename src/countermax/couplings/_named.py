@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax._core.labels import Labels, Written
+from countermax._core.labels import Labels, Written, listed
 from countermax._pairs import Pairs
 from countermax.couplings._base import AbstractCoupling, AbstractSampler
 from countermax.couplings._gumbel_max import GumbelMax, SharedGumbelMax
@@ -102,6 +102,12 @@ def as_coupling(
         raise InputError(f"`{argument}` must be a coupling with an exact law, got {coupling!r}{hint}")
     if num_outcomes is not None and coupling.num_outcomes not in (None, num_outcomes):
         raise InputError(f"`{argument}` must be for {num_outcomes} outcomes, got one for {coupling.num_outcomes}")
+    named = coupling.labels if isinstance(coupling, NestedGumbelMax) else ()
+    if isinstance(outcomes, Labels) and named and named != outcomes.names:
+        raise InputError(
+            f"`{argument}` must have the outcomes in their order, labels=[{listed(outcomes.values)}], but was made with "
+            f"[{listed(named)}]"
+        )
     return coupling
 
 

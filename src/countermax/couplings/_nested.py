@@ -53,6 +53,8 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
     parents: tuple[int, ...] = eqx.field(static=True)
     """The nest around each nest: 0 for none."""
     names: tuple[str, ...] = eqx.field(static=True)
+    labels: tuple[str, ...] = eqx.field(static=True)
+    """Names of the outcomes in their order; none where nests hold indices."""
     is_limit: bool = eqx.field(static=True)
     """Whether all dissimilarities are 0."""
 
@@ -86,6 +88,7 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
             content, dissimilarity = _of_activitysim(nests, dissimilarity)
         home, parents, names = _tree(content, known, whole)
         self.home, self.parents, self.names = jax.device_put(np.asarray(home, np.int32)), parents, names
+        self.labels = () if isinstance(labels, range) else known.names
         found = _dissimilarities(dissimilarity, names)
         self.numbers = _relative(found, parents, names) if as_flag("`absolute`", absolute) else found
         self.is_limit = not is_traced(found) and not np.asarray(found).any()
@@ -100,6 +103,9 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
         for field, values, kind in (("parents", self.parents, int), ("names", self.names, str)):
             if not isinstance(values, tuple) or len(values) != count or any(type(each) is not kind for each in values):
                 raise InputError(f"`{field}` must have one for each of {count} nests")
+        of_words = isinstance(self.labels, tuple) and all(type(each) is str for each in self.labels)
+        if not of_words or len(self.labels) not in (0, self.home.size):
+            raise InputError(f"`labels` must name each of {self.home.size} outcomes, or none")
         if (
             any(not 0 <= parent <= place for place, parent in enumerate(self.parents))
             or (np.diff(nests.paths_of(self.parents).depth) < 0).any()
