@@ -162,7 +162,7 @@ def test_the_largest_flows_are_printed_beside_demand_before_and_after():
         ({"coupling": Maximal()}, r"`coupling` must be a `NestedGumbelMax` or `GumbelMax`"),
         (
             {"coupling": NestedGumbelMax(NESTS, 0.5, labels=["walk", "car", "train", "bus", "tram"])},
-            r"`coupling` must have the outcomes in their order, labels=\['car', 'walk', .*made with \['walk', 'car', ",
+            r"`coupling` must have the outcomes in their order, labels=\['car', 'walk', .*not \['walk', 'car', ",
         ),
         ({"coupling": NestedGumbelMax({"a": [0, 1]}, 0, labels=5)}, r"`dissimilarity` must be above 0 for utilities"),
     ],

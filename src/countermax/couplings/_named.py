@@ -105,7 +105,7 @@ def as_coupling(
     named = coupling.labels if isinstance(coupling, NestedGumbelMax) else ()
     if isinstance(outcomes, Labels) and named and named != outcomes.names:
         raise InputError(
-            f"`{argument}` must have the outcomes in their order, labels=[{listed(outcomes.values)}], but was made with "
+            f"`{argument}` must have the outcomes in their order, labels=[{listed(outcomes.values)}], not "
             f"[{listed(named)}]"
         )
     return coupling
