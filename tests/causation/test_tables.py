@@ -385,3 +385,31 @@ def test_what_couplings_say_within_strata_without_effects_reaches_the_boundary()
         assert quantity(found, "tie").by_coupling["maximal"] < 1
         assert quantity(found, "tie").interval("maximal")[1] == 1
         assert quantity(found, "harm").interval("Gumbel-max")[0] == 0
+
+
+def merged_names(columns, strata):
+    """What strata become, of which each has so many people in each arm."""
+    rows = [(*names, arm) for names, number in columns for arm in (0, 1) for _ in range(number)]
+    names = strata if isinstance(strata, list) else [strata]
+    frame = pd.DataFrame(rows, columns=[*names, "arm"])
+    if isinstance(strata, str) and strata == "ordered":
+        frame["ordered"] = pd.Categorical(frame["ordered"], ["low", "medium", "high"], ordered=True)
+    frame["outcome"] = np.arange(len(frame)) % 2
+    asked = {"outcome": "outcome", "arm": "arm", "clusters": None, "strata": strata, "weights": None}
+    (merged,), notes = merged_strata([read_people(as_frame(frame), asked, (0, 1), None, "refuse")], "merge")
+    assert all(name in notes[0] for name in merged.strata if " + " in name)
+    return list(merged.strata)
+
+
+@pytest.mark.parametrize(
+    ("strata", "counts", "expected"),
+    [
+        ("ordered", {"high": 3, "low": 20, "medium": 20}, ["low", "medium + high"]),
+        ("age", {">60": 3, "<50": 20, "50-60": 20}, ["<50", "50-60 + >60"]),
+        ("age", {"age 30": 3, "age 9": 20, "age 10": 20}, ["age 9", "age 10 + age 30"]),
+        ("place", {"c": 3, "a": 20, "b": 20}, ["a", "b + c"]),
+        (["sex", "age"], {"F,low": 20, "F,old": 20, "M,low": 3, "M,old": 20}, ["F, low", "F, old", "M, low + M, old"]),
+    ],
+)
+def test_thin_strata_join_neighbours_in_their_own_order(strata, counts, expected):
+    assert merged_names([(name.split(","), number) for name, number in counts.items()], strata) == expected

@@ -41,6 +41,9 @@ def test_what_was_never_seen_is_not_allowed_or_goes_where_it_is_sent():
     np.testing.assert_array_equal(feared.row(3, 0), np.eye(5)[4])
     np.testing.assert_array_equal(feared.row(0, 1), np.eye(5)[4])
     assert feared.counts.sum() == 2
+    alone = estimate(log, unseen=4)  # who came to state 2, which nobody left, stays there
+    assert alone.absorbing.tolist() == [False, False, True, False, True]
+    assert alone.ends.tolist() == alone.absorbing.tolist()
     with pytest.raises(InputError, match="`least_visits` must be at least 1"):
         estimate(log, least_visits=0)
     with pytest.raises(InputError, match="episode a continues from state 1 at step 1"):

@@ -334,6 +334,7 @@ def test_wildcards_are_those_of_a_shell(tmp_path):
     assert found("**/x.parquet") == ["a/b/x.parquet", "a/x.parquet"]
     assert found("[ac]/*.parquet") == ["a/x.parquet", "c/x1.parquet"]
     assert found("[!a]/x?.parquet") == ["c/x1.parquet"]
+    assert found("[^a]/x?.parquet") == ["c/x1.parquet"]
     assert found("[/*.parquet") == ["[/y.parquet"]
     assert found("a/**") == ["a/b/x.parquet", "a/x.parquet"]
     assert found("") == ["[/y.parquet", "a/b/x.parquet", "a/x.parquet", "c/x1.parquet"]
@@ -359,6 +360,9 @@ def test_a_manifest_that_was_edited_is_one_line(lake, tmp_path, words):
     for ask in (lambda: transitions(out, **ASK), lambda: counterfactuals_file(lake, out, **ASK)):
         with pytest.raises(InputError, match="_SUCCESS is not as countermax writes it"):
             ask()
+    (out / "_SUCCESS").write_text(json.dumps(whole, indent=1)[:300])
+    with pytest.raises(InputError, match="_SUCCESS is not as countermax writes it"):
+        transitions(out, **ASK)
 
 
 def test_marks_of_runs_that_were_edited_do_no_harm(lake, tmp_path):
@@ -479,7 +483,13 @@ def test_an_object_store_is_written_like_a_folder():
     with folder.writing(name) as (file, about):
         file.write(b"rows")
     assert folder.sizes().keys() == {"_UNFINISHED", name}
-    record = {"num_rows": 4, "num_unchanged": 0, "num_left_out": 0, "parts": [{"name": name, "num_rows": 4} | about]}
+    record = {
+        "num_rows": 4,
+        "num_unchanged": 0,
+        "num_left_out": 0,
+        "num_overruled": 0,
+        "parts": [{"name": name, "num_rows": 4} | about],
+    }
     output.finish({"coupling": "x", "notes": []}, [record])
     assert folder.sizes().keys() == {"_SUCCESS", name}
     assert _folders.AnswerFolder(folder, "which", overwrite=False).manifest["num_rows"] == 4

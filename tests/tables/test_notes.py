@@ -154,3 +154,22 @@ def test_an_ordered_category_in_a_file_is_the_order_for_all_its_rows(tmp_path, m
     found, expected = pd.read_parquet(tmp_path / "out.parquet"), counterfactuals(frame, **ASK, coupling="inverse-cdf")
     for label in ORDER:
         assert_allclose(found[f"counterfactual_{label}"], expected[f"counterfactual_{label}"])
+
+
+def test_rows_that_are_left_as_they_were_against_their_own_probabilities_are_warned_of(tmp_path):
+    """As those of a column the other way round are."""
+    frame = people().assign(same=np.arange(30) < 10)
+    names = [[f"{world}_{label}" for label in sorted(ORDER)] for world in "pq"]
+    agreeing = frame.copy()
+    agreeing.loc[agreeing["same"], names[1]] = agreeing.loc[agreeing["same"], names[0]].to_numpy()
+    warned = "WARNING: `unchanged` overrules the counterfactual probabilities of 10 rows"
+    assert warned in transitions(frame, **ASK, unchanged="same", num_resamples=0).summary()
+    assert warned not in str(transitions(agreeing, **ASK, unchanged="same", num_resamples=0))
+    agreeing.to_parquet(tmp_path / "rows.parquet")
+    inverted = agreeing.assign(same=~agreeing["same"])
+    inverted.to_parquet(tmp_path / "inverted.parquet")
+    for source, count in (("rows", 0), ("inverted", 20)):
+        written = counterfactuals_file(
+            tmp_path / f"{source}.parquet", tmp_path / f"{source}_out.parquet", **ASK, unchanged="same"
+        )
+        assert any(f"probabilities of {count} rows" in each for each in written.notes) == (count > 0)

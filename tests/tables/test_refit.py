@@ -157,7 +157,16 @@ def test_no_effect_widens_intervals_to_what_it_would_bring_and_no_further():
         worlds = [WorldRows(np.array([[each, 1 - each]])) for each in (p, q)]
         nobody = np.zeros(1, bool)
         chunk = Chunk(
-            0, *worlds, np.zeros(1, int), nobody, np.ones(1), nobody, np.full(1, None, object), str, errors="raise"
+            0,
+            *worlds,
+            np.zeros(1, int),
+            nobody,
+            nobody,
+            np.ones(1),
+            nobody,
+            np.full(1, None, object),
+            str,
+            errors="raise",
         )
         return Rows(chunk)
 

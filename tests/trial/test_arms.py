@@ -296,8 +296,20 @@ def test_a_trial_prints_what_it_holds():
 
 def test_people_who_were_in_both_arms_are_noticed():
     frame = people().query("arm != 'other'").assign(person=np.tile(np.arange(100), 2), house=np.arange(200) // 2)
-    for rows, column, noticed in ((200, "person", True), (180, "person", True), (200, "house", False)):
-        notes = Trial(frame[:rows], **READ, design=Design(clusters=column))._held.notes
+    frame["period"] = np.tile(np.arange(50), 4)  # four rows for each person, two of them in each arm
+    frame["third"] = np.where(frame["person"] < 35, frame["person"], np.arange(200) + 1000)
+    frame["site"] = np.tile(np.arange(10), 20)
+    for rows, asked, noticed in (
+        (200, {"clusters": "person"}, True),
+        (180, {"clusters": "person"}, True),
+        (200, {"clusters": "period"}, True),
+        (200, {"clusters": "third"}, True),
+        (200, {"strata": "person"}, True),
+        (200, {"clusters": "house"}, False),
+        (200, {"clusters": "site"}, False),
+        (200, {"strata": "site"}, False),
+    ):
+        notes = Trial(frame[:rows], **READ, design=Design(**asked))._held.notes
         assert any("a crossover" in each for each in notes) == noticed
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from string import digits
 from typing import Any, NamedTuple, final
 
 from countermax._core.errors import InputError, first_line
@@ -212,14 +213,17 @@ def open_table(path: str | Path) -> AbstractTableFile:
 
 
 def read_frame(data: Any, columns: Mapping[str, Hashable]) -> AbstractFrame:
-    """The columns, by argument, of a frame or of a file; each must be there. In text files only weights are numbers."""
+    """The columns, by argument, of a frame or of a file; each must be there. In text files only weights are numbers.
+
+    Where an argument has several columns, numbers follow its name.
+    """
     if not isinstance(data, str | Path):
         frame = as_frame(data)
     else:
         file = open_table(data)
         absent = next((each for each in columns.items() if each[1] not in file.names), None)
         if absent is not None:
-            raise InputError(no_column(*absent, file.names))
+            raise InputError(no_column(absent[0].rstrip(digits), absent[1], file.names))
         wanted = list(dict.fromkeys(map(str, columns.values())))
         outcome = str(columns["outcome"]) if "outcome" in columns else None
         file.ask(outcome, [str(columns[each]) for each in columns if each == "weights"], flags=wanted)
@@ -230,7 +234,7 @@ def read_frame(data: Any, columns: Mapping[str, Hashable]) -> AbstractFrame:
         frame = as_frame(import_pyarrow().concat_tables([rows.table for rows in found]))
         frame.untyped = isinstance(file, AbstractTextTable)
     for argument, name in columns.items():
-        frame.column(argument, name)
+        frame.column(argument.rstrip(digits), name)
     if not frame.num_rows:
         raise InputError("`data` must have at least one row, got none")
     return frame

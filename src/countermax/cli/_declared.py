@@ -16,7 +16,7 @@ import typer
 
 _SOURCE = Path(__file__).parents[1]
 REQUIRED = inspect.Parameter.empty
-_ARGUMENT = re.compile(r"^(\w+): (.*)$")
+_ARGUMENT = re.compile(r"^\**(\w+): (.*)$")
 
 
 class Declared(NamedTuple):

@@ -170,6 +170,8 @@ def estimate(
     else:
         arrays.as_index("unseen", unseen, log.num_states)
         ends[unseen] |= not known[unseen].any()
+        if absorbing is None:  # states that were reached, and never left
+            ends[np.setdiff1d(steps.next_state, steps.state)] = True
         given[unseen] |= ends[unseen] and absorbing is not None
         more_state, more_action = np.nonzero(~known & ~ends[:, None])
         nothing, arriving = np.zeros(len(more_state)), steps.reward[steps.next_state == unseen]

@@ -164,7 +164,7 @@ def table_effects(source: AbstractSource, compared: Compared, refitting: Refitti
             fit=compared.learned,
             individual=source.mapped(individual_effects, sent) if is_whole and reader.outcome is not None else None,
             groups=groups,
-            **vars(sums.counts),
+            **sums.counts.shown,
             sample=f"{count:,} rows",
             assumptions=(what_is_known(reader, refitting),),
             notes=(*notes, *count_notes(sums.counts), _scores.PRECISION),

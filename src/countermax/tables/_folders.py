@@ -130,7 +130,7 @@ class FolderSource(AbstractSource):
             self._files.check_unchanged()
             read = [{"path": file.path, "size": file.size, "changed": file.changed} for file in self._files.files]
             manifest = output.finish({"countermax": __version__, **columns.metadata, "read": read}, records)
-        counts = RowCounts(manifest["num_rows"], manifest["num_unchanged"], manifest["num_left_out"])
+        counts = RowCounts(**{name: manifest[name] for name in vars(RowCounts())})
         return columns.answered(counts, target, is_new=is_new)
 
     def _write_file(self, target: str, columns: AnswerColumns, overwrite: bool) -> Answered:

@@ -81,4 +81,9 @@ def count_notes(counts: RowCounts) -> list[str]:
     """How many rows the change leaves as they were, and how many have no answer."""
     same = f"{counts.num_unchanged:,} rows are unchanged: their counterfactual outcome is the observed one."
     left_out = f"{counts.num_left_out:,} of {counts.num_rows + counts.num_left_out:,} rows have no answer."
-    return [same] * (counts.num_unchanged > 0) + [left_out] * (counts.num_left_out > 0)
+    overruled = (
+        f"{WARNING}`unchanged` overrules the counterfactual probabilities of {counts.num_overruled:,} rows, which "
+        "differ from the factual ones. Is it the other way round?"
+    )
+    notes = (overruled, counts.num_overruled), (same, counts.num_unchanged), (left_out, counts.num_left_out)
+    return [note for note, number in notes if number]

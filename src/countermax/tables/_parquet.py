@@ -34,6 +34,7 @@ _FEW_COLUMNS = 32
 _WHOLE_BYTES, _BATCH_BYTES = 3 * 2**25, 2**24  # of row groups that are read at once, and of rows that are passed on
 _WITH_BUCKETS = ("s3", "gs", "gcs", "abfs", "abfss")
 _TABLE_FORMATS = {"_delta_log": "Delta Lake", ".hoodie": "Apache Hudi"}
+_EDITED = "{} is not as countermax writes it; was it edited? Remove the folder, and write it again"
 _ICEBERG = "metadata"  # a folder, with files that end in .metadata.json
 
 
@@ -304,7 +305,7 @@ def _find(path: str) -> tuple[Any, list[FoundFile], str | None]:
             return filesystem, [_look_at(filesystem, base)], None
         found = list(_walked(base) if local else _stored(filesystem, base))
     inside = {each.path: each.path[len(base) :].lstrip("/") for each in found}
-    pattern = [translate(piece) for piece in pieces[fixed:]]
+    pattern = [translate(piece.replace("[^", "[!")) for piece in pieces[fixed:]]
     chosen = []
     for each in found:
         names = inside[each.path].split("/")
@@ -441,7 +442,7 @@ def is_record(found: dict[str, Any]) -> bool:
     """Whether a record of rows and of the files that they are in is one that can have been written."""
     try:
         parts, answered = found["parts"], [found[name] for name in ("num_rows", "num_left_out")]
-        counts = [*answered, found["num_unchanged"], found.get("number", 0)]
+        counts = [*answered, found["num_unchanged"], found["num_overruled"], found.get("number", 0)]
         counts += [part[name] for part in parts for name in ("num_rows", "size", "crc32")]
         names = [part["name"] for part in parts]
     except (KeyError, TypeError):
@@ -451,11 +452,14 @@ def is_record(found: dict[str, Any]) -> bool:
 
 
 def read_manifest(filesystem: Any, path: str) -> dict[str, Any] | None:
-    """What `_SUCCESS` says; None if it is not ours, as other programs also write a file of that name."""
+    """What `_SUCCESS` says; None if it is not ours: other programs write an empty file of that name, or their own."""
+    with filesystem.open_input_stream(path) as stream:
+        text = stream.read()
     try:
-        with filesystem.open_input_stream(path) as stream:
-            found = json.loads(stream.read())
+        found = json.loads(text)
     except ValueError:
+        if b'"question"' in text:  # ours, cut short
+            raise InputError(_EDITED.format(path)) from None
         return None
     if not isinstance(found, dict) or "question" not in found:
         return None
@@ -463,7 +467,7 @@ def read_manifest(filesystem: Any, path: str) -> dict[str, Any] | None:
     texts = [found["question"], found.get("coupling"), *(notes if isinstance(notes, list) else [notes])]
     if is_record(found) and all(type(each) is str for each in texts):
         return found
-    raise InputError(f"{path} is not as countermax writes it; was it edited? Remove the folder, and write it again")
+    raise InputError(_EDITED.format(path))
 
 
 def _matches(names: Sequence[str], wild: Sequence[str], patterns: Sequence[str]) -> bool:

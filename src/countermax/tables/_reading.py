@@ -107,6 +107,8 @@ class Chunk:
     x: Codes
     kept: Flags
     """Which rows the change leaves as they were: under every coupling they have the outcome that they had."""
+    overruled: Flags
+    """Which of them have other probabilities in the other world all the same."""
     weight: Floats
     """How much each row counts."""
     bad: Flags
@@ -189,10 +191,17 @@ class RowCounts(AbstractSums):
     num_rows: int = 0
     num_unchanged: int = 0
     num_left_out: int = 0
+    num_overruled: int = 0
+    """Rows that are left as they were although the other world has other probabilities for them."""
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What results have; the rest is in their notes."""
+        return {name: count for name, count in vars(self).items() if name != "num_overruled"}
 
     def add(self, chunk: Chunk, among: Flags | None = None) -> None:
         """Counts some more rows: all of a chunk, or those among them."""
-        flags = (~chunk.bad, chunk.kept, chunk.bad)
+        flags = (~chunk.bad, chunk.kept, chunk.bad, chunk.overruled)
         self.merge(RowCounts(*(int((each if among is None else each & among).sum()) for each in flags)))
 
 
@@ -346,7 +355,10 @@ class RowReader:
             self._probabilities(name, world, rows, start, asked, order, found)
             for name, world, asked, order in zip(_WORLDS, self.worlds, inputs, self.orders, strict=True)
         )
+        overruled = np.zeros(len(kept), bool)
         if kept.any():
+            here, there = (np.exp(each[kept]) if self.model is not None else each[kept] for each in (p, q))
+            overruled[kept] = (np.abs(there - here) > _SUM_TOLERANCE).any(axis=1)
             q[kept], other[kept] = p[kept], own[kept]
         are_logs = self.model is not None
         choosers = None
@@ -377,7 +389,9 @@ class RowReader:
         worlds = WorldRows(p, are_logs), WorldRows(q, are_logs)
         group = None if self._group is None else self._group[start:stop]
         name, values = rows.row_name, self._values
-        return Chunk(start, *worlds, x, kept, weight, found.bad, words, name, errors, choosers, group, values)
+        return Chunk(
+            start, *worlds, x, kept, overruled & kept, weight, found.bad, words, name, errors, choosers, group, values
+        )
 
     def _stands_for(self, rows: AbstractFrame, start: int, found: _Problems) -> Floats:
         """How many choosers each row stands for."""

@@ -221,7 +221,7 @@ def table_switching(source: AbstractSource, level: float) -> SwitchingTable:
             logsums=(float(logsums[0]), float(logsums[1])),
             unit="units of utility" if asked.money is None else "units of money",
             groups=groups,
-            **vars(sums.counts),
+            **sums.counts.shown,
             sample=f"{count:,} rows" if count > 1 else "one row",
             notes=(*doubt, *words[: 1 + (count > 1)], *count_notes(sums.counts)),
         )

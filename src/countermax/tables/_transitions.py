@@ -264,7 +264,7 @@ def table_transitions(
             interval=interval,
             whole_interval=whole,
             groups=groups,
-            **vars(sums.counts),
+            **sums.counts.shown,
             sample=f"{sums.counts.num_rows:,} rows",
             assumptions=(what_is_known(reader, refitting),),
             notes=(*calibration_note(labels.values, *sums.expected), *notes, *count_notes(sums.counts)),

@@ -1,5 +1,6 @@
 """Who is in the two arms of a trial, with which outcome: read from a frame or a file, and checked."""
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from countermax._core.labels import (
     name_of,
     reader,
     says_missing,
+    sorted_labels,
     spelling_notes,
 )
 from countermax._core.words import WARNING, percent
@@ -25,6 +27,7 @@ from countermax._tables.frames import AbstractFrame, Codes, Floats
 
 MISSING_RULES = ("refuse", "worst", "drop")
 
+_MOST_PERIODS, _MANY_SHARED = 4, 0.15  # rows of one person in a crossover, and the share of people who crossed over
 _FEW_CLUSTERS, _FEW_CLUSTERS_OF_ARM, _FEW_COUNTING = 30, 10, 30
 _TOO_FEW = ": few, so intervals may be too short"
 
@@ -42,6 +45,8 @@ class People(NamedTuple):
     cluster: Codes
     stratum: Codes
     strata: tuple[str, ...]
+    kin: tuple[str, ...]
+    """What each stratum is called by all columns but the last: those of one kin lie next to each other."""
     notes: tuple[str, ...]
     left_out: str
     """Who was left out, and why; empty where nobody was."""
@@ -121,13 +126,13 @@ def read_people(
     weight = _weights(frame, asked["weights"], rows)
     if not weight.sum() > 0:
         raise InputError("`weights` must not all be zero")
-    cluster, stratum, strata = np.arange(len(weight)), np.zeros(len(weight), np.int64), [""]
+    cluster, strata = np.arange(len(weight)), _Groups(np.zeros(len(weight), np.int64), [""], [""])
     if asked["clusters"] is not None:
-        cluster, clusters = _groups(frame, "clusters", asked["clusters"], rows)
+        cluster, clusters, _ = _groups(frame, "clusters", asked["clusters"], rows)
         notes += _spelling(clusters, "clusters", cluster)
     if asked["strata"] is not None:
-        stratum, strata = _groups(frame, "strata", asked["strata"], rows)
-        notes += _spelling(strata, "strata", stratum)
+        strata = _groups(frame, "strata", asked["strata"], rows)
+        notes += _spelling(strata.names, "strata", strata.codes)
     people = People(
         labels=names,
         is_ordered=is_ordered,
@@ -136,8 +141,9 @@ def read_people(
         arm=arm[rows],
         weight=weight,
         cluster=cluster,
-        stratum=stratum,
-        strata=tuple(map(name_of, strata)),
+        stratum=strata.codes,
+        strata=tuple(map(name_of, strata.names)),
+        kin=tuple(strata.kin),
         notes=tuple(notes),
         left_out="; ".join(left_out),
     )
@@ -158,9 +164,9 @@ def read_choosers(
         return people
     cluster, stratum = len(people.cluster) + np.arange(number), np.zeros(number, np.int64)
     if asked["clusters"] is not None:
-        cluster, _ = _groups(frame, "clusters", asked["clusters"], outside)
+        cluster = _groups(frame, "clusters", asked["clusters"], outside).codes
     if asked["strata"] is not None:
-        stratum, _ = _groups(frame, "strata", asked["strata"], outside)
+        stratum = _groups(frame, "strata", asked["strata"], outside).codes
     return people._replace(
         outcome=np.concatenate([people.outcome, np.zeros(number, np.int64)]),
         arm=np.concatenate([people.arm, np.full(number, 2)]),
@@ -216,19 +222,48 @@ def scale_notes(column: Hashable, labels: Labels, score: Floats | None) -> list[
     return []
 
 
-def _groups(frame: AbstractFrame, argument: str, name: Hashable, rows: NDArray[np.bool_]) -> tuple[Codes, list[Any]]:
-    """Which of the groups of a column, or of several together, each of some rows is in, and the groups."""
-    if isinstance(name, list | tuple):
-        parts = [_groups(frame, argument, each, rows) for each in name]
-        together, codes = np.unique(np.stack([each for each, _ in parts], axis=1), axis=0, return_inverse=True)
-        return codes.ravel(), [
-            ", ".join(name_of(found[place]) for place, (_, found) in zip(row, parts, strict=True)) for row in together
-        ]
-    codes, found = frame.factorised(frame.column(argument, name))
-    lacking = int((codes[rows] < 0).sum())
-    if lacking:
-        raise InputError(f"`{argument}` is missing for {lacking:,} people; fill it in, or drop them")
-    return codes[rows], found
+class _Groups(NamedTuple):
+    """Groups that a column makes, or several together, in their order."""
+
+    codes: Codes
+    names: list[Any]
+    kin: list[str]
+    """What each group is called by all columns but the last."""
+
+
+def _groups(frame: AbstractFrame, argument: str, name: Hashable, rows: NDArray[np.bool_]) -> _Groups:
+    """The groups of some rows; in the order of a category, else by the numbers in their names, then by the alphabet."""
+    parts = []
+    for each in name if isinstance(name, list | tuple) else [name]:
+        column = frame.column(argument, each)
+        codes, found = frame.factorised(column)
+        lacking = int((codes[rows] < 0).sum())
+        if lacking:
+            raise InputError(f"`{argument}` is missing for {lacking:,} people; fill it in, or drop them")
+        listing, is_ordered = frame.categories(column)
+        ordered = [value for value in listing or () if value in found] if is_ordered else _in_order(found)
+        places = np.array([*map({value: at for at, value in enumerate(ordered)}.__getitem__, found), -1])
+        parts.append((places[codes], ordered))
+    if len(parts) == 1:
+        return _Groups(parts[0][0][rows], parts[0][1], [""] * len(parts[0][1]))
+    whole = np.stack([codes for codes, _ in parts], axis=1)
+    known = (whole >= 0).all(axis=1)
+    together, codes = np.unique(whole[known], axis=0, return_inverse=True)
+    every = np.full(len(whole), -1)
+    every[known] = codes.ravel()
+    words = [[name_of(found[place]) for place, (_, found) in zip(row, parts, strict=True)] for row in together]
+    return _Groups(every[rows], [", ".join(each) for each in words], [", ".join(each[:-1]) for each in words])
+
+
+def _in_order(values: Sequence[Any]) -> list[Any]:
+    """Values by the numbers in them: `<50`, `50-60`, `>60`; those without any come last."""
+    found = sorted_labels(values)
+    numbers = {
+        place: tuple(map(float, re.findall(r"\d+(?:\.\d+)?", name_of(each)))) for place, each in enumerate(found)
+    }
+    if are_numbers(found) or not any(numbers.values()):
+        return found
+    return [found[place] for place in sorted(numbers, key=lambda place: (not numbers[place], numbers[place], place))]
 
 
 def _spelling(values: list[Any], what: str, codes: Codes) -> list[str]:
@@ -336,10 +371,18 @@ def design_notes(people: People, asked: Mapping[str, Any], arms: tuple[str, str]
             f"People come in {number:,} clusters of column {asked['clusters']!r}, {own:,} of them in {arms[0]} and "
             f"{other:,} in {arms[1]}{_TOO_FEW if few else ''}."
         )
-        if own + other == len(people.arm) > 1.5 * number:  # at most one in each arm, and most in both
+    for name, groups in (("clusters", people.cluster), ("strata", people.stratum)):
+        sizes = np.stack([np.bincount(groups[people.arm == side], minlength=groups.max() + 1) for side in (0, 1)])
+        shared = (sizes.min(axis=0) > 0) & (sizes.sum(axis=0) <= _MOST_PERIODS)
+        if asked[name] is not None and shared.sum() > _MANY_SHARED * (sizes.sum(axis=0) > 0).sum():
             notes.append(
-                f"{WARNING}Most clusters of column {asked['clusters']!r} have one person in either arm. "
-                "If that is the same person twice (a crossover), both outcomes were seen: count the pairs of outcomes, "
-                "and no coupling has to be assumed."
+                f"{WARNING}{int(shared.sum()):,} {name} of column {_column(asked[name])} have at most {_MOST_PERIODS} "
+                "rows, and some in either arm. If these are the same person again (a crossover), both outcomes were "
+                "seen: count the pairs of outcomes, and no coupling has to be assumed."
             )
     return notes
+
+
+def _column(name: Any) -> str:
+    """A column in words, or several."""
+    return listed(name) if isinstance(name, list | tuple) else repr(name)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from countermax._core.errors import InputError
-from countermax._core.labels import listed, sorted_labels, told_apart
+from countermax._core.labels import listed, told_apart
 from countermax._tables.frames import Codes, Floats
 from countermax.causation._crossing import Crossing
 from countermax.intervals._sampling import Sampling, of_influences
@@ -139,7 +139,8 @@ def _effective_numbers(people: People, totals: Floats, population: str) -> list[
 
 def merged_strata(samples: Sequence[People], thin: str) -> tuple[list[People], list[str]]:
     """The same strata in every sample, each with enough people: thin ones are refused, or merged with neighbours."""
-    names = sorted_labels({name for people in samples for name in people.strata})
+    names = _in_one_order([people.strata for people in samples])
+    kin = {name: each for people in samples for name, each in zip(people.strata, people.kin, strict=True)}
     place_of = {name: place for place, name in enumerate(names)}
     samples = [_renumbered(each, [place_of[name] for name in each.strata], names) for each in samples]
     groups = [(samples[0], samples[0].arm == side) for side in (0, 1)]
@@ -166,17 +167,28 @@ def merged_strata(samples: Sequence[People], thin: str) -> tuple[list[People], l
         if size[thinnest] >= _FEWEST:
             break
         beside = [place for place in (thinnest - 1, thinnest + 1) if 0 <= place < len(parts)]
+        own = {kin[names[place]] for place in parts[thinnest]}
+        beside = [place for place in beside if {kin[names[each]] for each in parts[place]} == own] or beside
         first, second = sorted((thinnest, min(beside, key=size.__getitem__)))
         parts[first : second + 1] = [parts[first] + parts[second]]
     places = np.zeros(len(names), np.int64)
     for new, part in enumerate(parts):
         places[part] = new
     joined = [" + ".join(names[place] for place in part) for part in parts]
-    merged = sum(len(part) for part in parts if len(part) > 1)
+    merged = [name for name, part in zip(joined, parts, strict=True) if len(part) > 1]
     return [_renumbered(each, places, joined) for each in samples], [
-        f"Strata with fewer than {_FEWEST} people in an arm were merged with their neighbours: {merged} of "
-        f"{int(present.sum())} became {sum(len(part) > 1 for part in parts)}."
+        f"Strata with fewer than {_FEWEST} people in an arm were merged with their neighbours: {listed(merged)}."
     ]
+
+
+def _in_one_order(lists: Sequence[Sequence[str]]) -> list[str]:
+    """All names in the order of the first list; those of others behind the one that they follow there."""
+    found = list(lists[0])
+    for names in lists[1:]:
+        for before, name in zip((None, *names), names, strict=False):
+            if name not in found:
+                found.insert(0 if before is None else found.index(before) + 1, name)
+    return found
 
 
 def _effective(mass: Floats, squares: Floats) -> Floats:
@@ -185,7 +197,8 @@ def _effective(mass: Floats, squares: Floats) -> Floats:
 
 
 def _renumbered(people: People, places: Codes | list[int], names: list[str]) -> People:
-    return people._replace(stratum=np.asarray(places, np.int64)[people.stratum], strata=tuple(names))
+    found = np.asarray(places, np.int64)[people.stratum]
+    return people._replace(stratum=found, strata=tuple(names), kin=("",) * len(names))
 
 
 def sizes_of(samples: Sequence[People]) -> Floats:

@@ -160,6 +160,7 @@ class Trial:
             missing: Treatment of people without an outcome: `refuse` them; `worst`: bounds hold whatever they had;
                 `drop` them, which assumes that they are like the others.
             observational: Second frame or file with the same columns, of people who chose their arm; for causes.
+            **others: None; arguments of `Design` are told from those that nobody knows.
         """
         for name in others:
             if name in {each.name for each in fields(Design)}:
