@@ -35,7 +35,7 @@ def words_below(result):
 
 def test_people_whom_the_treatment_saves_are_not_told_to_be_harmed(saved):
     told = words_below(saved)
-    assert "contradict that new never prevents 'Dead' (new must prevent 'Dead' in some)" in told
+    assert "contradict that new never prevents 'Dead' (by them, new must prevent 'Dead' in some)" in told
     assert (
         "Monotone: new never causes 'Dead' (prevention); nobody has a lower score with new than with usual care ("
         in told

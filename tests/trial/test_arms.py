@@ -490,3 +490,9 @@ def test_numbers_name_arms_of_a_text_file_too(tmp_path):
     path.write_text("arm,mrs\n" + "".join(f"{each % 2},{each % 4}\n" for each in range(80)))
     trial = Trial(path, outcome="mrs", arm="arm", control=0, treated=1, best=3)
     assert trial.compare(2, under=1).worlds == ("1", "0")
+
+
+def test_causes_refuse_a_population_that_only_comparisons_have():
+    trial = Trial(people().assign(one=1), **READ, design=Design(strata="one", population="treated"))
+    with pytest.raises(InputError, match="`population` standardises comparisons"):
+        trial.causes("dead")

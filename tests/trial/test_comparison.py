@@ -482,3 +482,8 @@ def test_a_coupling_of_other_worlds_is_refused(most, monkeypatch):
     p, q = [0.9, 0.05, 0.05], [0.1, 0.1, 0.8]
     with pytest.raises(InputError, match="'mine' must couple the two worlds, but its laws are off by 0.[78]"):
         Worlds(p, q).compare(0, couplings={"mine": Wrong()})
+
+
+def test_outcomes_that_are_equally_bad_are_all_named_as_the_worst():
+    told = compare(P, Q, "well", labels=["dead", "worse", "well"], score=[0, 0, 1], couplings=[]).summary()
+    assert "Best: well; worst: dead and worse." in told

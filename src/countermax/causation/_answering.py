@@ -396,7 +396,8 @@ def _noted(known: Known, people: str, questions: Sequence[CausalQuestion], rows:
         told = [f"{rule} ({', '.join(names)})" for rule, names in rules.items()]
         notes.append(f"Monotone: {'; '.join(told)}.")
     for (holds, fails), about in contradicted.items():
-        notes.append(f"No monotone bounds of {', '.join(about)}: the estimates contradict that {holds} ({fails}).")
+        why = f"the estimates contradict that {holds} (by them, {fails})"
+        notes.append(f"No monotone bounds of {', '.join(about)}: {why}.")
     if len(known.labels) == 2 and any(coupling == STABLE for _, coupling in there):
         notes.append("With two outcomes exactly one coupling is stable: the one that changes as few as possible.")
     if people == CHOSEN and evidence.choices is None:

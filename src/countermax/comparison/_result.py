@@ -38,6 +38,7 @@ UNEXPLORED = (
 )
 WIN = "win probability"
 _MOST_DRAWN = 12  # outcomes in the picture
+_MOST_TIED = 3  # outcomes that are named as the best, or the worst
 _MOST_LETTERS = 24  # of an arm below it
 
 
@@ -172,8 +173,9 @@ class Comparison(AbstractResult):
         """Which end of the score is good, where the answer speaks of better or worse."""
         if self.known.scores is None or not {"better", "worse"} & set(told):
             return ""
-        names, score = told_apart(self.labels), self.known.scores[1]
-        return f" Best: {names[int(score.argmax())]}; worst: {names[int(score.argmin())]}."
+        names, score = np.array(told_apart(self.labels), object), self.known.scores[1]
+        best, worst = (" and ".join(names[score == end][:_MOST_TIED]) for end in (score.max(), score.min()))
+        return f" Best: {best}; worst: {worst}."
 
     def _told(self, quantities: Mapping[str, str], coupling: str) -> str:
         """Each quantity in words, with its probability and interval."""

@@ -339,6 +339,11 @@ class Trial:
             level: Confidence of the intervals.
         """
         share = None if treated_share is None else as_amount("`treated_share`", treated_share, above=0.0, most=1.0)
+        if self.design.population != "both":
+            raise InputError(
+                "`population` standardises comparisons; causes are those of everybody in the trial, or of `people` who "
+                "chose: leave it out"
+            )
         known = self._known(people, share)
         if couplings and self._held.chosen is not None and known.crossing is not None:
             raise InputError(
