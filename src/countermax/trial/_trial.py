@@ -308,8 +308,9 @@ class Trial:
             level: Confidence of the intervals.
         """
         worlds = self._two_worlds(under)
-        asked: dict[str, Any] = {"couplings": couplings, "tolerance": tolerance, "sharing": sharing, "nests": nests}
-        return compare_worlds(worlds, seen, **asked, level=level)
+        return compare_worlds(
+            worlds, seen, couplings=couplings, tolerance=tolerance, sharing=sharing, nests=nests, level=level
+        )
 
     def causes(
         self,
