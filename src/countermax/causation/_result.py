@@ -17,6 +17,7 @@ from countermax.causation._attaining import Attained, attained
 from countermax.causation._limits import CHOSEN, FAMILIES, MONOTONE, TRIAL, known_part
 from countermax.causation._questions import GAIN, PREVENTION, CausalQuestion, Evidence, Floats
 from countermax.comparison._measuring import ANY, STABLE, design_words, interval_methods
+from countermax.comparison._result import in_words, width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -148,8 +149,9 @@ class Causation(AbstractResult):
         whole = {each.quantity: each for each in self._own if each.coupling == ANY and each.lower is not None}
         told = {name: words for name, words in self._told().items() if name in whole}
         if not told:
-            return f"{self.title}\nNobody in these data is asked about, so every number may be anything."
-        whose = f"{ABOUT[self.people]}{f': {self.sample}' if self.sample else ''}"
+            return f"{self.title}\nUndefined: nobody in these data is in the group that is asked about."
+        joined = ", from" if self.people == CHOSEN and self.observational is None else ":"
+        whose = f"{ABOUT[self.people]}{f'{joined} {self.sample}' if self.sample else ''}"
         between = f": {self._rarer}. Whatever" if PREVENTION in told else ", whatever"
         said = "; ".join(words.format(_said(whole[name])) for name, words in told.items())
         lines = [self.title, f"The data alone ({whose}){between} the coupling: {said}."]
@@ -160,11 +162,10 @@ class Causation(AbstractResult):
             if answers:
                 assumed = "monotonicity" if coupling == MONOTONE else coupling
                 lines.append(f"With {assumed} assumed: {', '.join(answers)}.")
-        name = max(told, key=lambda each: (whole[each].upper or 0.0) - (whole[each].lower or 0.0))
-        width = (whole[name].upper or 0.0) - (whole[name].lower or 0.0)
+        name = max(told, key=lambda each: width(whole[each]))
         if self.decision is not None:
             lines.append(_decision_words(self.decision, self.arms))
-        elif width <= _NARROW:
+        elif width(whole[name]) <= _NARROW:
             lines.append("The choice of coupling hardly matters here.")
         else:
             ends = _said(whole[name]._replace(ci_lower=None))
@@ -216,10 +217,8 @@ class Causation(AbstractResult):
             raise InputError(
                 f"`side` must be lower or upper and `couplings` one of {', '.join(FAMILIES)}, got {side}, {couplings}"
             )
-        row, question = (
-            self.row(quantity, couplings, ABOUT[self.people]),
-            next(each for each in self.questions if each.name == quantity),
-        )
+        row = self.row(quantity, couplings, ABOUT[self.people])
+        question = next(each for each in self.questions if each.name == quantity)
         if row.lower is None or self.evidence is None or self.evidence.strata is not None or self.evidence.unknown:
             raise InputError(f"no coupling is known for the {side} limit of {quantity} over {couplings}")
         return attained(question, self.evidence, self.people, side, couplings)
@@ -264,7 +263,7 @@ class Causation(AbstractResult):
 
 def _said(row: Row) -> str:
     """A number in a sentence: a probability in per cent, a gain as it is."""
-    return row.shown.replace("\n", " ") if row.quantity == GAIN else row.said
+    return row.shown.replace("\n", " ") if row.quantity == GAIN else in_words(row)
 
 
 def _decision_words(decision: TreatmentDecision, arms: tuple[str, str]) -> str:

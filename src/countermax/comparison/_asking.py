@@ -120,9 +120,9 @@ def compare_worlds(
             _check_laws(name, joints.get(name), found.by[name].probabilities, worlds, place)
         as_answer("the bounds", (found.by[ANY], found.by[STABLE]))
     else:  # nobody had it, which is not to say that nobody can
-        found = _nothing_known(found, len(labels), scores, place, Bounds, np.nan)
+        found = _nothing_known(found, worlds, place, Bounds, np.nan)
         if intervals is not None:
-            intervals = _nothing_known(intervals, len(labels), scores, place, partial(Interval, level=level), None)
+            intervals = _nothing_known(intervals, worlds, place, partial(Interval, level=level), None)
     rows = _rows(worlds, place, same, found, intervals)
     curves = [_curve(worlds, place, rows, *each, level) for each in zip(dials, limits, strict=True)]
     notes = [*worlds.notes, *_notes(worlds, asked, rows, None if intervals is None else level)]
@@ -132,7 +132,7 @@ def compare_worlds(
         joints={name: joints[first] for name, first in same.items() if first in joints},
         rows=rows,
         level=None if intervals is None else level,
-        notes=(*notes, *(note for each in curves for note in (each._summary(), *each.notes))),
+        notes=tuple(dict.fromkeys([*notes, *(note for each in curves for note in (each._summary(), *each.notes))])),
         tolerance=float(tolerance),
         sharing=curves[0] if sharing else None,
         nesting=None if nests is None else curves[-1],
@@ -189,20 +189,15 @@ def refuse_families(asked: Iterable[str], families: Sequence[str] = (ANY, STABLE
 
 
 def _nothing_known(
-    found: Found,
-    size: int,
-    scores: tuple[Floats, Floats] | None,
-    seen: int,
-    range_of: Callable[[Any, Any], Any],
-    unknown: float | None,
+    found: Found, worlds: TwoWorlds, seen: int, range_of: Callable[[Any, Any], Any], unknown: float | None
 ) -> Found:
     """The same with nothing known about the person: ranges as wide as can be, and no answers."""
+    size = len(worlds.labels)
     wide: dict[str, Any] = {"probabilities": range_of(np.zeros(size), np.ones(size))}
-    if scores is not None:
-        start, there = scores[0][seen], scores[1]
-        wide["expected_score"] = range_of(float(there.min()), float(there.max()))
-        for name, counts in (("better", there > start), ("worse", there < start), ("same", there == start)):
-            wide[name] = range_of(float(counts.all()), float(counts.any()))
+    if worlds.scores is not None:
+        wide["expected_score"] = range_of(float(worlds.scores[1].min()), float(worlds.scores[1].max()))
+    for name, some in worlds.kinds(seen).items():
+        wide[name] = range_of(float(some.all()), float(some.any()))
     own = dict.fromkeys(wide, unknown) | {"probabilities": np.full(size, unknown)} if unknown is not None else wide
     by = {name: each._replace(**(wide if name in (ANY, STABLE) else own)) for name, each in found.by.items()}
     return found._replace(by=by)
@@ -298,13 +293,13 @@ def _notes(
     return notes
 
 
-def family_notes(families: Sequence[str], level: float | None) -> list[str]:
-    """What the words of a table mean."""
-    words = ["Any coupling: smallest to largest answer compatible with the two laws."]
+def family_notes(families: Sequence[str], level: float | None, known: str = "") -> list[str]:
+    """What the words of a table mean; what is `known` are the two laws or arms, if not something else."""
+    words = [f"Any coupling: smallest to largest answer compatible with {known or 'the two laws'}."]
     if level is not None:
         words = [
             f"(...): {confidence(level)} confidence interval, not simultaneous. Any coupling: smallest to "
-            "largest answer compatible with the two arms; its interval covers that whole range."
+            f"largest answer compatible with {known or 'the two arms'}; its interval covers that whole range."
         ]
     if STABLE in families:
         words.append(

@@ -65,6 +65,13 @@ class TwoWorlds:
     scale: str = "outcome"
     """What the outcomes are called together."""
 
+    def kinds(self, seen: int) -> dict[str, NDArray[np.bool_]]:
+        """Which outcomes are better or worse than what was seen, or score the same; nothing without a score."""
+        if self.scores is None:
+            return {}
+        start, there = self.scores[0][seen], self.scores[1]
+        return {"better": there > start, "worse": there < start, "same": there == start}
+
 
 class Measures(NamedTuple):
     """What one coupling says, or the bounds over a family of them; None for what there is not."""
@@ -292,7 +299,7 @@ def _solve(
         better = (joint * (there[None, :] > here[:, None])).sum()
         worse = (joint * (there[None, :] < here[:, None])).sum()
         own, variance = _of_person(here, there, seen) @ row, _unchecked_effect(joint, here, there).variance
-        by[name] = Measures(row, *own, better, worse, jnp.trace(joint), variance)
+        by[name] = Measures(row, own[0], own[1], own[2], own[3], better, worse, jnp.trace(joint), variance)
     win = None
     if here is not None and there is not None and not unknown and log_p.size <= MOST_JOINT:
         alone = jnp.exp(log_p)[:, None] * jnp.exp(log_q)[None, :]

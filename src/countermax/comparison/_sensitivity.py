@@ -77,7 +77,8 @@ NESTING = Dial(
     at_zero="If outcomes of a nest are all alike",
     always="However unlike outcomes of a nest are",
     axis="dissimilarity within nests, 0 all alike, 1 Gumbel-max.",
-    meaning="dissimilarity: how unlike outcomes of one nest are, for all nests; at 0 they replace each other first.",
+    meaning="dissimilarity: how unlike outcomes of one nest are, for all nests: at 0 they replace each other first, at "
+    "1 it is Gumbel-max.",
     ends="nested Gumbel-max with these nests",
 )
 Nested = tuple[Any, tuple[int, ...]]
@@ -173,7 +174,7 @@ class SensitivityCurve(AbstractResult):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a turning point does not say."""
-        own = "Confidence intervals are for each number by itself; turning points have none."
+        own = "Confidence intervals of a curve are pointwise; turning points have none."
         return self.dial.meaning, _NOTE.format(self.dial.ends), *([] if self.level is None else [own])
 
     def _summary(self) -> str:
