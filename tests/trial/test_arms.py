@@ -160,6 +160,12 @@ def test_strata_are_standardised_over_both_arms_unless_told_otherwise():
         compare_arms(frame[~((frame.arm == "drug") & (frame.sex == "b"))], strata="sex")
 
 
+def test_a_stratum_of_another_arm_alone_changes_nothing():
+    frame = people().assign(sex=lambda each: np.arange(len(each)) % 2)
+    found = compare_arms(frame.assign(sex=frame["sex"].where(frame["arm"] != "other", 2)), strata="sex")
+    assert found.rows == compare_arms(frame, strata="sex").rows
+
+
 def test_weights_count_people_and_equal_ones_change_nothing():
     frame = people().assign(weight=1.0)
     plain = compare_arms(frame)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.labels import (
@@ -37,7 +36,7 @@ class People(NamedTuple):
     order: str | None
     """Source of the order of the outcomes; None where nobody gave one."""
     outcome: Codes  # -1 where it is missing
-    arm: Codes  # 0 the control, 1 the treated
+    arm: Codes  # 0 the control, 1 the treated, 2 another one that was chosen
     weight: Floats
     cluster: Codes
     stratum: Codes
@@ -65,8 +64,10 @@ def read_people(
     arms: tuple[Hashable, Hashable],
     labels: Sequence[Hashable] | None,
     missing: str,
+    *,
+    elsewhere: bool = False,
 ) -> People:
-    """Everybody in the two arms."""
+    """Everybody in the two arms, and `elsewhere`: in all other arms, as a third one whose outcomes play no part."""
     arm = _arms(frame, asked["arm"], arms)
     chosen = arm >= 0
     column = frame.column("outcome", asked["outcome"])
@@ -116,10 +117,11 @@ def read_people(
         analysed = int(chosen.sum()) - (int(lost.sum()) if missing == "drop" else 0)
         notes.append(f"{analysed:,} of {len(chosen):,} people were analysed; left out: {'; '.join(left_out)}.")
     kept = ~lost if missing == "drop" else np.ones(len(outcome), bool)
-    rows = chosen.copy()
-    rows[chosen] = kept
+    rows, outside = np.flatnonzero(chosen)[kept], np.flatnonzero(~chosen & elsewhere)
+    outcome, rows = np.append(outcome[kept], np.zeros_like(outside)), np.append(rows, outside)
+    arm = np.where(chosen, arm, 2)[rows]
     weight = _weights(frame, asked["weights"], rows)
-    if not weight.sum() > 0:
+    if not weight[arm < 2].sum() > 0:
         raise InputError("`weights` must not all be zero")
     cluster, stratum, strata = np.arange(len(weight)), np.zeros(len(weight), np.int64), [""]
     if asked["clusters"] is not None:
@@ -132,8 +134,8 @@ def read_people(
         labels=names,
         is_ordered=is_ordered,
         order=order,
-        outcome=outcome[kept],
-        arm=arm[rows],
+        outcome=outcome,
+        arm=arm,
         weight=weight,
         cluster=cluster,
         stratum=stratum,
@@ -147,37 +149,14 @@ def read_people(
     return people
 
 
-def read_choosers(
-    frame: AbstractFrame, asked: Mapping[str, Any], arms: tuple[Hashable, Hashable], labels: Sequence[Any], missing: str
-) -> People:
-    """People who chose one of two arms, and those of all other arms as a third one, whose outcomes play no part."""
-    people = read_people(frame, asked, arms, labels, missing)
-    outside = _arms(frame, asked["arm"], arms) < 0
-    number = int(outside.sum())
-    if not number:
-        return people
-    cluster, stratum = len(people.cluster) + np.arange(number), np.zeros(number, np.int64)
-    if asked["clusters"] is not None:
-        cluster, _ = _groups(frame, "clusters", asked["clusters"], outside)
-    if asked["strata"] is not None:
-        stratum, _ = _groups(frame, "strata", asked["strata"], outside)
-    return people._replace(
-        outcome=np.concatenate([people.outcome, np.zeros(number, np.int64)]),
-        arm=np.concatenate([people.arm, np.full(number, 2)]),
-        weight=np.concatenate([people.weight, _weights(frame, asked["weights"], outside)]),
-        cluster=np.concatenate([people.cluster, cluster]),
-        stratum=np.concatenate([people.stratum, stratum]),
-    )
-
-
-def _weights(frame: AbstractFrame, name: Hashable | None, rows: NDArray[np.bool_]) -> Floats:
+def _weights(frame: AbstractFrame, name: Hashable | None, rows: Codes) -> Floats:
     """The weights of some rows; ones where no column has them."""
     if name is None:
-        return np.ones(int(rows.sum()))
+        return np.ones(len(rows))
     weight = frame.numbers("weights", [name])[rows, 0]
     for wrong, what in ((np.isnan(weight), "missing"), (weight < 0, "negative"), (weight == np.inf, "infinite")):
         if wrong.any():
-            first = int(np.flatnonzero(rows)[wrong.argmax()])
+            first = int(rows[wrong.argmax()])
             raise InputError(
                 f"`weights` must be finite and not negative, but {int(wrong.sum()):,} of column {name!r} are {what}, "
                 f"the first in {frame.row_name(first)}: {weight[wrong.argmax()]:g}"
@@ -216,19 +195,20 @@ def scale_notes(column: Hashable, labels: Labels, score: Floats | None) -> list[
     return []
 
 
-def _groups(frame: AbstractFrame, argument: str, name: Hashable, rows: NDArray[np.bool_]) -> tuple[Codes, list[Any]]:
-    """Which of the groups of a column, or of several together, each of some rows is in, and the groups."""
-    if isinstance(name, list | tuple):
-        parts = [_groups(frame, argument, each, rows) for each in name]
-        together, codes = np.unique(np.stack([each for each, _ in parts], axis=1), axis=0, return_inverse=True)
-        return codes.ravel(), [
-            ", ".join(name_of(found[place]) for place, (_, found) in zip(row, parts, strict=True)) for row in together
-        ]
-    codes, found = frame.factorised(frame.column(argument, name))
-    lacking = int((codes[rows] < 0).sum())
+def _groups(frame: AbstractFrame, argument: str, name: Hashable, rows: Codes) -> tuple[Codes, list[Any]]:
+    """Which of the groups of a column, or of several together, each of some rows is in, and the groups that occur."""
+    columns = [
+        frame.factorised(frame.column(argument, each)) for each in (name if isinstance(name, list | tuple) else [name])
+    ]
+    codes, found = [each[rows] for each, _ in columns], [each for _, each in columns]
+    lacking = int((np.min(codes, axis=0) < 0).sum())
     if lacking:
         raise InputError(f"`{argument}` is missing for {lacking:,} people; fill it in, or drop them")
-    return codes[rows], found
+    sizes = [len(each) for each in found]
+    present, group = np.unique(np.ravel_multi_index(codes, sizes), return_inverse=True)
+    values = [[each[place] for each, place in zip(found, places, strict=True)]
+              for places in zip(*np.unravel_index(present, sizes), strict=True)]  # fmt: skip
+    return group, [each[0] if len(each) == 1 else ", ".join(map(name_of, each)) for each in values]
 
 
 def _spelling(values: list[Any], what: str, codes: Codes) -> list[str]:

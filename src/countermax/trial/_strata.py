@@ -34,7 +34,7 @@ def places_of(people: People, size: int) -> Codes:
 def check_strata(people: People, totals: Floats, population: str) -> None:
     """Refuses strata that lack an arm which the population needs."""
     empty = totals.sum(axis=2) == 0
-    needed = {"both": empty.any(axis=0), "control": empty[1] & ~empty[0], "treated": empty[0] & ~empty[1]}
+    needed = {"both": empty[0] != empty[1], "control": empty[1] & ~empty[0], "treated": empty[0] & ~empty[1]}
     if needed[population].any():
         lacking = [name for name, lacks in zip(people.strata, needed[population], strict=True) if lacks]
         raise InputError(

@@ -29,7 +29,6 @@ from countermax.trial._people import (
     People,
     count_clusters,
     design_notes,
-    read_choosers,
     read_people,
     scale_notes,
     two_arms,
@@ -196,7 +195,8 @@ class Trial:
             notes += design_notes(people, asked, arms)
         of_others: list[str] = []
         if observational is not None:
-            seen = read_choosers(read_frame(observational, columns), asked, (control, treated), names.values, missing)
+            choosers = read_frame(observational, columns)
+            seen = read_people(choosers, asked, (control, treated), names.values, missing, elsewhere=True)
             of_others = [f"Of those who chose: {each}" for each in seen.notes if "no outcome" in each]
             if design.clusters is not None:
                 count_clusters(seen.cluster, "the sample of those who chose", design.clusters)
