@@ -122,6 +122,7 @@ def test_what_the_bounds_are_compatible_with_is_what_is_known():
     observed = {"usual care": [30, 30, 40], "new": [10, 30, 60]}
     chosen = Trial.from_counts(None, None, labels=LABELS, names=ARMS, observational=observed).causes("Dead")
     assert "compatible with what is known" in " ".join(chosen.notes)
+    assert "The data alone (200 people who chose), whatever the coupling" in chosen.summary()
     asked = Trial.from_counts(*COUNTS, labels=LABELS, names=ARMS).causes("Dead", people="chosen")
     assert "(people who chose, from 100 people in usual care and 100 in new)" in asked.summary()
     assert "compatible with the two arms" in " ".join(asked.notes)

@@ -77,8 +77,8 @@ _ERRORS = 3.5  # standard errors by which two estimates may miss each other
 class Strata(NamedTuple):
     """Who was counted."""
 
-    names: tuple[str, ...] | None
-    """None where there are no strata."""
+    names: tuple[str, ...]
+    """One without a name where there are no strata."""
     sizes: Floats
     """[strata, 3]: how many people were counted: in the control arm, with the treatment, and observed."""
 
@@ -437,13 +437,11 @@ def check_sources(evidence: Evidence, labels: Labels, arms: tuple[str, str], str
     """Refuses sources that contradict each other, with the violated inequality; notes misses that chance makes."""
     if evidence.trial is None or evidence.choices is None:
         return []
-    if evidence.strata is None:
-        return _checked(evidence, labels, arms, None if strata is None else strata.sizes[0], "")
     notes = []
-    names = tuple(map(str, range(evidence.strata.shape[-1]))) if strata is None else strata.names
-    for place, name in enumerate(names or ()):
-        inner = evidence.without_strata(itemgetter(place))
-        notes += _checked(inner, labels, arms, None if strata is None else strata.sizes[place], f" in stratum {name!r}")
+    for place, name in enumerate(("",) if strata is None else strata.names):
+        inner = evidence if evidence.strata is None else evidence.without_strata(itemgetter(place))
+        where = f" in stratum {name!r}" if name else ""
+        notes += _checked(inner, labels, arms, None if strata is None else strata.sizes[place], where)
     return notes[:_MOST_NOTES]
 
 

@@ -150,11 +150,12 @@ class Causation(AbstractResult):
         told = {name: words for name, words in self._told().items() if name in whole}
         if not told:
             return f"{self.title}\nUndefined: nobody in these data is in the group that is asked about."
-        joined = ", from" if self.people == CHOSEN and self.observational is None else ":"
-        whose = f"{ABOUT[self.people]}{f'{joined} {self.sample}' if self.sample else ''}"
+        named = self.people != CHOSEN or ABOUT[CHOSEN] in self.sample
+        whose = [ABOUT[CHOSEN]] * (not named) + [self.sample] * bool(self.sample)
+        told_of = f" ({(', from ' if self.observational is None else ': ').join(whose)})" if whose else ""
         between = f": {self._rarer}. Whatever" if PREVENTION in told else ", whatever"
         said = "; ".join(words.format(_said(whole[name])) for name, words in told.items())
-        lines = [self.title, f"The data alone ({whose}){between} the coupling: {said}."]
+        lines = [self.title, f"The data alone{told_of}{between} the coupling: {said}."]
         singles = [each.coupling for each in self._own if each.shown and each.coupling not in FAMILIES]
         for coupling in [*singles, MONOTONE][:1]:
             rows = {each.quantity: each for each in self._own if each.coupling == coupling and each.shown}
@@ -195,6 +196,7 @@ class Causation(AbstractResult):
         families = "".join(f", and over {words}" for kind, words in beside.items() if kind in shown)
         single = ", ".join(each for each in dict.fromkeys(row.coupling for row in self.rows) if each not in FAMILIES)
         whom = f"{ABOUT[self.people]}{f' ({self.sample})' if self.sample else ''}"
+        whom = self.sample if ABOUT[self.people] in self.sample else whom
         meanings = "; ".join(f"{name} ({meaning})" for name, meaning in self.meanings.items())
         return (
             f"We asked: {self.title.removesuffix('?')}? Of {whom} we report {meanings}. Bounds are "

@@ -439,7 +439,7 @@ class Trial:
         if held.chosen is not None and design.is_plain and not self._has_strata and not held.some_unknown:
             trial = None if held.totals is None else Arms(held.totals[0, 0], held.totals[1, 0])
             sampling, evidence_of = two_sources(trial, held.chosen, share, held.arms)
-            strata = None if trial is None else Strata(None, sampling.sizes[None])
+            strata = None if trial is None else Strata(("",), sampling.sizes[None])
             evidence = evidence_of(sampling.laws)
             return known(evidence, sampling=sampling, evidence_of=evidence_of, strata=strata, notes=tuple(notes))
         assert held.totals is not None
