@@ -166,6 +166,13 @@ def test_a_stratum_of_another_arm_alone_changes_nothing():
     assert found.rows == compare_arms(frame, strata="sex").rows
 
 
+@pytest.mark.parametrize("arm", ["placebo", "drug"])
+def test_an_arm_whose_weights_are_all_zero_is_named(arm):
+    frame = people().assign(weight=lambda each: 1.0 * (each["arm"] != arm))
+    with pytest.raises(InputError, match=f"`weights` must not all be zero in arm '{arm}'"):
+        compare_arms(frame, weights="weight")
+
+
 def test_weights_count_people_and_equal_ones_change_nothing():
     frame = people().assign(weight=1.0)
     plain = compare_arms(frame)

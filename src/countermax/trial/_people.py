@@ -121,8 +121,6 @@ def read_people(
     outcome, rows = np.append(outcome[kept], np.zeros_like(outside)), np.append(rows, outside)
     arm = np.where(chosen, arm, 2)[rows]
     weight = _weights(frame, asked["weights"], rows)
-    if not weight[arm < 2].sum() > 0:
-        raise InputError("`weights` must not all be zero")
     cluster, stratum, strata = np.arange(len(weight)), np.zeros(len(weight), np.int64), [""]
     if asked["clusters"] is not None:
         cluster, clusters = _groups(frame, "clusters", asked["clusters"], rows)
@@ -146,6 +144,8 @@ def read_people(
     for side, label in enumerate(arms):
         if not (people.outcome[people.arm == side] >= 0).any():
             raise InputError(f"nobody in arm {label!r} has an outcome; an arm needs people")
+        if not people.weight[people.arm == side].any():
+            raise InputError(f"`weights` must not all be zero in arm {label!r}")
     return people
 
 
