@@ -105,7 +105,8 @@ def assumed(level: float | None) -> tuple[str, ...]:
 
 def design_words(notes: Iterable[str]) -> str:
     """What was done to these people, for a paper: the facts among the notes of a trial, without advice."""
-    facts = (re.match(r"(?:People |Standardised |[\d,]+ of [\d,]+ people ).*?\.(?= |$)", each) for each in notes)
+    kinds = r"People |Standardised |Strata with |Bounds are averages |[\d,]+ of [\d,]+ people "
+    facts = (re.match(rf"(?:{kinds}).*?\.(?= |$)", each) for each in notes)
     return "".join(f"{each[0]} " for each in facts if each)
 
 
