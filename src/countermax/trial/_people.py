@@ -85,8 +85,8 @@ def read_people(
             f"{names.resemblance(unknown[0]) or '; empty the cells of people without an outcome, and say `missing`'}"
         )
     notes = [f"Arm = column {asked['arm']!r}: an intention-to-treat comparison only if that is the arm as assigned."]
-    in_arms, every_arm = frame.factorised(frame.column("arm", asked["arm"]))
-    notes += _spelling(every_arm, "arms", in_arms)
+    in_arms, every_arm = _groups(frame, "arm", asked["arm"], np.arange(len(arm)))
+    notes += spelling_notes(every_arm, "arms", np.bincount(in_arms))
     cells = np.bincount(outcome[outcome >= 0], minlength=len(names))
     notes += spelling_notes(names.values, "outcomes", cells, "empty these cells and say `missing`")
     lost = outcome < 0
@@ -124,10 +124,10 @@ def read_people(
     cluster, stratum, strata = np.arange(len(weight)), np.zeros(len(weight), np.int64), [""]
     if asked["clusters"] is not None:
         cluster, clusters = _groups(frame, "clusters", asked["clusters"], rows)
-        notes += _spelling(clusters, "clusters", cluster)
+        notes += spelling_notes(clusters, "clusters", np.bincount(cluster))
     if asked["strata"] is not None:
         stratum, strata = _groups(frame, "strata", asked["strata"], rows)
-        notes += _spelling(strata, "strata", stratum)
+        notes += spelling_notes(strata, "strata", np.bincount(stratum))
     people = People(
         labels=names,
         is_ordered=is_ordered,
@@ -209,13 +209,6 @@ def _groups(frame: AbstractFrame, argument: str, name: Hashable, rows: Codes) ->
     values = [[each[place] for each, place in zip(found, places, strict=True)]
               for places in zip(*np.unravel_index(present, sizes), strict=True)]  # fmt: skip
     return group, [each[0] if len(each) == 1 else ", ".join(map(name_of, each)) for each in values]
-
-
-def _spelling(values: list[Any], what: str, codes: Codes) -> list[str]:
-    """What to say about how the values that occur are written."""
-    count = np.bincount(codes, minlength=len(values))
-    present = np.flatnonzero(count)
-    return spelling_notes([values[place] for place in present], what, count[present])
 
 
 def _arms(frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable]) -> Codes:
