@@ -352,6 +352,7 @@ def test_people_elsewhere_are_in_the_strata_of_all_columns_together():
     several = causation_of_arms(trial, **BINARY, observational=seen, strata=["place", "half"])
     one = causation_of_arms(joined[0], **BINARY, observational=joined[1], strata="both")
     assert several.rows == one.rows
+    assert "over the strata of columns 'place', 'half', cross-fitted" in " ".join(several.notes)
 
 
 def test_an_interval_over_five_strata_reaches_a_tie_at_which_every_stratum_has_a_kink():

@@ -77,6 +77,12 @@ class Design:
         """Whether people are independent and count the same."""
         return self.weights is None and self.clusters is None
 
+    @property
+    def _strata_words(self) -> str:
+        """The column of the strata, or the columns, in a sentence."""
+        several = self.strata if isinstance(self.strata, list | tuple) else [self.strata]
+        return f"column{'s' * (len(several) > 1)} {listed(several)}"
+
 
 @dataclass(frozen=True, eq=False)
 class _Held:
@@ -399,7 +405,7 @@ class Trial:
         if design.strata is not None:
             whose = {"both": "both arms", "control": self.arms[0], "treated": self.arms[1]}[design.population]
             notes.append(
-                f"Standardised over column {design.strata!r} to the people of {whose}. Couplings and bounds are of the "
+                f"Standardised over {design._strata_words} to the people of {whose}. Couplings and bounds are of the "
                 "standardised arms; those within strata can differ, and bounds there can be narrower (`causes`)."
             )
             notes += thin_notes(held.samples[0])
@@ -425,7 +431,7 @@ class Trial:
         samples, notes = list(held.samples), ["Bounds are cross-fitted."]
         if design.strata is not None:
             samples, merged = merged_strata(samples, design.thin)
-            notes = [*merged, f"Bounds are averages over the strata of column {design.strata!r}, cross-fitted."]
+            notes = [*merged, f"Bounds are averages over the strata of {design._strata_words}, cross-fitted."]
         return samples, notes
 
     def _known(self, people: str | None, treated_share: float | None) -> Known:
