@@ -248,7 +248,7 @@ def test_sources_that_contradict_each_other_name_the_inequality():
         InputError, match=r"P\('ill' if old\) in the experiment, 0.1, must be at least P\(chose old and"
     ):
         check_sources(evidence, Labels(("well", "ill")), ("old", "new"))
-    notes = check_sources(evidence, Labels(("well", "ill")), ("old", "new"), Strata(None, np.full((1, 3), 10.0)))
+    notes = check_sources(evidence, Labels(("well", "ill")), ("old", "new"), Strata(("",), np.full((1, 3), 10.0)))
     assert "by chance" in notes[0]
 
 

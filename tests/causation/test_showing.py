@@ -35,7 +35,7 @@ def words_below(result):
 
 def test_people_whom_the_treatment_saves_are_not_told_to_be_harmed(saved):
     told = words_below(saved)
-    assert "contradict that new never prevents 'Dead' (by them, new must prevent 'Dead' in some)" in told
+    assert "by the estimates new must prevent 'Dead' in some people." in told
     assert (
         "Monotone: new never causes 'Dead' (prevention); nobody has a lower score with new than with usual care ("
         in told
@@ -46,7 +46,7 @@ def test_people_whom_the_treatment_saves_are_not_told_to_be_harmed(saved):
     worse = Trial.from_counts(*COUNTS[::-1], labels=LABELS, score=range(3)).causes("Dead")
     told = words_below(worse)
     assert "Monotone: treated never prevents 'Dead' (PN, PS, PNS, disablement, enablement)." in told
-    assert "of benefit, harm, tie: the estimates contradict that nobody has a lower score with treated" in told
+    assert "of benefit, harm, tie: by the estimates some people must have a lower score with treated" in told
 
 
 def test_print_page_and_picture_use_the_same_words(saved, tmp_path):
@@ -110,6 +110,22 @@ def test_a_coupling_has_its_own_interval_and_so_has_the_range(saved):
             lower, upper = answer.interval(name)
             assert lower <= value <= upper
         assert whole[0] <= answer.bounds.lower <= answer.bounds.upper <= whole[1]
+
+
+def test_of_a_group_that_nobody_is_in_nothing_is_told():
+    found = Worlds([0.2, 0.8], [0.0, 1.0], labels=["Dead", "Well"]).causes("Dead")
+    (note,) = (each for each in found.notes if each.startswith("PN: undefined"))
+    assert note == "PN: undefined, because nobody in these data is in the group that is asked about."
+
+
+def test_what_the_bounds_are_compatible_with_is_what_is_known():
+    observed = {"usual care": [30, 30, 40], "new": [10, 30, 60]}
+    chosen = Trial.from_counts(None, None, labels=LABELS, names=ARMS, observational=observed).causes("Dead")
+    assert "compatible with what is known" in " ".join(chosen.notes)
+    assert "The data alone (200 people who chose), whatever the coupling" in chosen.summary()
+    asked = Trial.from_counts(*COUNTS, labels=LABELS, names=ARMS).causes("Dead", people="chosen")
+    assert "(people who chose, from 100 people in usual care and 100 in new)" in asked.summary()
+    assert "compatible with the two arms" in " ".join(asked.notes)
 
 
 def test_names_of_couplings_hide_no_column_of_a_row():

@@ -344,6 +344,17 @@ def test_people_elsewhere_are_counted_whatever_is_done_about_missing_outcomes():
         assert found.observational[2].sum() == pytest.approx(100 / 1300)
 
 
+def test_people_elsewhere_are_in_the_strata_of_all_columns_together():
+    trial, seen = two_sources(300)
+    others = pd.DataFrame({"arm": 2, "place": 1, "outcome": [0] * 100})
+    trial, seen = (each.assign(half=each["outcome"].index % 2) for each in (trial, pd.concat([seen, others])))
+    joined = [each.assign(both=each["place"].astype(str) + "/" + each["half"].astype(str)) for each in (trial, seen)]
+    several = causation_of_arms(trial, **BINARY, observational=seen, strata=["place", "half"])
+    one = causation_of_arms(joined[0], **BINARY, observational=joined[1], strata="both")
+    assert several.rows == one.rows
+    assert "over the strata of columns 'place', 'half', cross-fitted" in " ".join(several.notes)
+
+
 def test_an_interval_over_five_strata_reaches_a_tie_at_which_every_stratum_has_a_kink():
     """No truth near the estimates has as small a tie as the true one, 0: tests of those missed 5 of 14 samples."""
     truth = TRUTHS["5 strata, no effect, kinks"]

@@ -160,6 +160,19 @@ def test_strata_are_standardised_over_both_arms_unless_told_otherwise():
         compare_arms(frame[~((frame.arm == "drug") & (frame.sex == "b"))], strata="sex")
 
 
+def test_a_stratum_of_another_arm_alone_changes_nothing():
+    frame = people().assign(sex=lambda each: np.arange(len(each)) % 2)
+    found = compare_arms(frame.assign(sex=frame["sex"].where(frame["arm"] != "other", 2)), strata="sex")
+    assert found.rows == compare_arms(frame, strata="sex").rows
+
+
+@pytest.mark.parametrize("arm", ["placebo", "drug"])
+def test_an_arm_whose_weights_are_all_zero_is_named(arm):
+    frame = people().assign(weight=lambda each: 1.0 * (each["arm"] != arm))
+    with pytest.raises(InputError, match=f"`weights` must not all be zero in arm '{arm}'"):
+        compare_arms(frame, weights="weight")
+
+
 def test_weights_count_people_and_equal_ones_change_nothing():
     frame = people().assign(weight=1.0)
     plain = compare_arms(frame)
@@ -473,6 +486,7 @@ def test_methods_say_what_was_done_to_these_people():
     assert "stable" not in worst
     assert "say missing" not in worst  # advice is for the reader of the answer, not of the paper
     causes = Trial(frame, **READ, missing="drop", design=Design(strata="ward")).causes("ill").methods()
+    assert "Bounds are averages over the strata of column 'ward', cross-fitted." in causes
     assert "Bounds are cross-fitted" in causes
     assert "Hunter and Worsley" not in causes
 

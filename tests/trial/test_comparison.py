@@ -392,6 +392,23 @@ def test_the_summary_is_four_short_lines_about_better_and_worse():
     assert "matters for the outcome, hardly for what is told above: P(1) may be" in sure
 
 
+def test_what_rounding_leaves_of_zero_or_one_is_not_told():
+    worlds = Worlds([0.2, 0.3, 0.3, 0.2], [0.1, 0.25, 0.3, 0.35], labels=list("abcd"), score=[0, 1, 2, 3])
+    found = worlds.compare("d")
+    assert 0 < found.row("worse", "any coupling", "this person").lower < 1e-12
+    assert "worse 0 to 100 %" in found.summary()
+    assert "worse may be anything from 0 to 100 %" in found.summary()
+    other = Worlds([0.2, 0.3, 0.5, 0.0], [0.0, 0.25, 0.3, 0.45], labels=list("abcd")).causes("d")
+    assert "With Gumbel-max assumed: PN 100 %." in other.summary()
+
+
+def test_two_dials_say_once_what_is_true_of_both():
+    trial = Trial.from_counts([20, 30, 50], [10, 25, 65], labels=list("abc"))
+    found = trial.compare("b", sharing=True, nests={"like": ["a", "b"]})
+    assert len(found.notes) == len(set(found.notes))
+    assert sum("pointwise" in each for each in found.notes) == 1
+
+
 def test_names_of_thousands_of_letters_break_neither_print_nor_picture_nor_page(tmp_path):
     names = ["x" * 3000, "x" * 2999 + "y", "word " * 600 + "end"]
     score, arms = dict(zip(names, range(3), strict=True)), ("p" * 3000, "p" * 2999 + "q")

@@ -77,8 +77,8 @@ _ERRORS = 3.5  # standard errors by which two estimates may miss each other
 class Strata(NamedTuple):
     """Who was counted."""
 
-    names: tuple[str, ...] | None
-    """None where there are no strata."""
+    names: tuple[str, ...]
+    """One without a name where there are no strata."""
     sizes: Floats
     """[strata, 3]: how many people were counted: in the control arm, with the treatment, and observed."""
 
@@ -107,7 +107,7 @@ class Known:
 
 _BIASED = (
     "Within strata the values of single couplings are plug-in estimates, biased towards more benefit and more harm "
-    "where strata have few people; `compare` standardises over strata instead. Bounds are cross-fitted."
+    "where strata have few people; `compare` standardises over strata instead."
 )
 
 
@@ -150,33 +150,30 @@ def causes_of(
         if left:
             notes.append("Disablement and enablement need the share of the treated: say `treated_share`.")
     notes += check_sources(evidence, names, arms, known.strata)
-    by_name: Mapping[str, AbstractCoupling] = {}
+    crossing = known.crossing
+    if couplings is None and people == TRIAL and evidence.choices is None and crossing is None and not evidence.unknown:
+        couplings = ["gumbel-max"]
     with jax.enable_x64(True):
-        if couplings is None and people == TRIAL and known.crossing is None and not evidence.unknown:
-            couplings = ["gumbel-max"] if evidence.choices is None else None
-        if couplings:
-            by_name = chosen_couplings(couplings, names, known.scores, known.order)
-    if by_name and known.crossing is not None:
+        by_name = chosen_couplings(couplings, names, known.scores, known.order) if couplings else {}
+    if by_name and crossing is not None:
         notes.append(_BIASED)
     refuse_families(by_name, FAMILIES)
     asked = _Asked(questions, people, by_name, level)
-    crossed = None
-    intervals: Intervals | None = None
-    if known.crossing is not None:
-        laws = known.crossing.strata @ known.crossing.laws
-        columns = _columns(asked, known, laws, (len(laws),))
-        known = replace(known, crossing=replace(known.crossing, columns=columns))
-        assert known.crossing is not None
+    crossed: Crossed | None = None
+    intervals: Intervals = {}
+    if crossing is not None:
+        laws = crossing.strata @ crossing.laws
+        crossing = replace(crossing, columns=_columns(asked, known, laws, (len(laws),)))
         crossed = {
-            (question.name, kind): crossed_limits(question, known.crossing, people, kind, level)
+            (question.name, kind): crossed_limits(question, crossing, people, kind, level)
             for question in questions
             for kind in FAMILIES
-            if has_kind(question, known.crossing.whole, kind, many=True)
+            if has_kind(question, crossing.whole, kind, many=True)
         }
-        intervals = {key: interval for key, (_, interval) in crossed.items()}
-        intervals |= _halved(asked, known.crossing, crossed)
+        intervals = {key: interval for key, (_, interval) in crossed.items()} | _halved(asked, crossing, crossed)
     elif known.sampling is not None:
         intervals = _intervals(asked, known)
+    shown_level = level if crossing is not None or known.sampling is not None else None
     rows = _rows(asked, _values(asked, evidence, crossed), intervals)
     families = [kind for kind in FAMILIES if any(each.coupling == kind for each in rows)]
     if known.scores is not None:
@@ -188,10 +185,10 @@ def causes_of(
         arms=arms,
         people=people,
         rows=rows,
-        level=None if intervals is None else level,
+        level=shown_level,
         sample=known.sample if known.sampling is None else known.sampling.words,
         notes=(*(f"{each.name}: {each.meaning}." for each in questions),
-               *family_notes(families, None if intervals is None else level), *notes),
+               *family_notes(families, shown_level, "" if evidence.choices is None else "what is known"), *notes),
         questions=tuple(questions),
         evidence=evidence,
     )  # fmt: skip
@@ -227,19 +224,15 @@ def _values(asked: _Asked, evidence: Evidence, crossed: Crossed | None) -> dict[
     return found
 
 
-def _rows(
-    asked: _Asked, values: Mapping[tuple[str, str], Bounds | float], intervals: Intervals | None
-) -> tuple[Row, ...]:
+def _rows(asked: _Asked, values: Mapping[tuple[str, str], Bounds | float], intervals: Intervals) -> tuple[Row, ...]:
     rows = []
     for question in asked.questions:
-        whole = None if intervals is None else intervals[question.name, ANY]
         for name in (*asked.couplings, MONOTONE, STABLE, ANY):
-            value = values.get((question.name, name))
-            interval = None if intervals is None else intervals.get((question.name, name))
+            value, interval = values.get((question.name, name)), intervals.get((question.name, name))
             if value is None and (interval is None or name not in FAMILIES):
                 continue
-            if interval is not None and whole is not None:
-                interval = interval.within(whole)  # that of all couplings
+            if interval is not None:
+                interval = interval.within(intervals[question.name, ANY])
             rows.append(row_of(question.name, ABOUT[asked.people], name, value, interval))
     return tuple(rows)
 
@@ -383,21 +376,22 @@ def _noted(known: Known, people: str, questions: Sequence[CausalQuestion], rows:
     there = {(each.quantity, each.coupling): each for each in rows if each.shown}
     nobody = [each.name for each in questions if (each.name, ANY) not in there]
     if nobody:
-        notes.append(f"{', '.join(nobody)}: nobody in these data is asked about, so the number may be anything.")
+        notes.append(
+            f"{', '.join(nobody)}: undefined, because nobody in these data is in the group that is asked about."
+        )
     rules: dict[str, list[str]] = {}
-    contradicted: dict[tuple[str, str], list[str]] = {}
+    contradicted: dict[str, list[str]] = {}
     for each in questions:
         rule = each.monotonicity
         if rule is not None and (each.name, MONOTONE) in there:
             rules.setdefault(rule.holds, []).append(each.name)
         if rule is not None and has_kind(each, evidence, MONOTONE) and not is_monotone(each, evidence):
-            contradicted.setdefault((rule.holds, rule.fails), []).append(each.name)
+            contradicted.setdefault(rule.fails, []).append(each.name)
     if rules:
         told = [f"{rule} ({', '.join(names)})" for rule, names in rules.items()]
         notes.append(f"Monotone: {'; '.join(told)}.")
-    for (holds, fails), about in contradicted.items():
-        why = f"the estimates contradict that {holds} (by them, {fails})"
-        notes.append(f"No monotone bounds of {', '.join(about)}: {why}.")
+    for fails, about in contradicted.items():
+        notes.append(f"No monotone bounds of {', '.join(about)}: by the estimates {fails}.")
     if len(known.labels) == 2 and any(coupling == STABLE for _, coupling in there):
         notes.append("With two outcomes exactly one coupling is stable: the one that changes as few as possible.")
     if people == CHOSEN and evidence.choices is None:
@@ -443,13 +437,11 @@ def check_sources(evidence: Evidence, labels: Labels, arms: tuple[str, str], str
     """Refuses sources that contradict each other, with the violated inequality; notes misses that chance makes."""
     if evidence.trial is None or evidence.choices is None:
         return []
-    if evidence.strata is None:
-        return _checked(evidence, labels, arms, None if strata is None else strata.sizes[0], "")
     notes = []
-    names = tuple(map(str, range(evidence.strata.shape[-1]))) if strata is None else strata.names
-    for place, name in enumerate(names or ()):
-        inner = evidence.without_strata(itemgetter(place))
-        notes += _checked(inner, labels, arms, None if strata is None else strata.sizes[place], f" in stratum {name!r}")
+    for place, name in enumerate(("",) if strata is None else strata.names):
+        inner = evidence if evidence.strata is None else evidence.without_strata(itemgetter(place))
+        where = f" in stratum {name!r}" if name else ""
+        notes += _checked(inner, labels, arms, None if strata is None else strata.sizes[place], where)
     return notes[:_MOST_NOTES]
 
 

@@ -156,8 +156,10 @@ def questions_about(
         happens = np.isin(np.arange(size), event).astype(np.float64)
         worth = np.outer(1 - happens, happens)
         what = listed_names(labels, event) if len(event) == 1 else "the event"
-        rule = Monotonicity(worth.T > 0, f"{treated} never prevents {what}", f"{treated} must prevent {what} in some")
-        other = Monotonicity(worth > 0, f"{treated} never causes {what}", f"{treated} must cause {what} in some")
+        rule = Monotonicity(
+            worth.T > 0, f"{treated} never prevents {what}", f"{treated} must prevent {what} in some people"
+        )
+        other = Monotonicity(worth > 0, f"{treated} never causes {what}", f"{treated} must cause {what} in some people")
         add(
             "PN", f"necessity: had {what} with {treated}; would not have had it with {control}", worth, rule,
             of_treated=True, among_treated=happens,
@@ -182,7 +184,7 @@ def questions_about(
     if scores is not None:
         gains = scores[1][None, :] - scores[0][:, None]
         lowered = f"a lower score with {treated} than with {control}"
-        rule = Monotonicity(gains < 0, f"nobody has {lowered}", f"some must have {lowered}")
+        rule = Monotonicity(gains < 0, f"nobody has {lowered}", f"some people must have {lowered}")
         kinds = [("benefit", f"would do better with {treated} than with {control}", gains > 0)]
         kinds += [("harm", f"would do worse with {treated} than with {control}", gains < 0)]
         if num_pieces((gains == 0).astype(np.float64)) <= MOST_PIECES:

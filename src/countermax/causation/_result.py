@@ -17,6 +17,7 @@ from countermax.causation._attaining import Attained, attained
 from countermax.causation._limits import CHOSEN, FAMILIES, MONOTONE, TRIAL, known_part
 from countermax.causation._questions import GAIN, PREVENTION, CausalQuestion, Evidence, Floats
 from countermax.comparison._measuring import ANY, STABLE, design_words, interval_methods
+from countermax.comparison._result import in_words, width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -148,11 +149,13 @@ class Causation(AbstractResult):
         whole = {each.quantity: each for each in self._own if each.coupling == ANY and each.lower is not None}
         told = {name: words for name, words in self._told().items() if name in whole}
         if not told:
-            return f"{self.title}\nNobody in these data is asked about, so every number may be anything."
-        whose = f"{ABOUT[self.people]}{f': {self.sample}' if self.sample else ''}"
+            return f"{self.title}\nUndefined: nobody in these data is in the group that is asked about."
+        named = self.people != CHOSEN or ABOUT[CHOSEN] in self.sample
+        whose = [ABOUT[CHOSEN]] * (not named) + [self.sample] * bool(self.sample)
+        told_of = f" ({(', from ' if self.observational is None else ': ').join(whose)})" if whose else ""
         between = f": {self._rarer}. Whatever" if PREVENTION in told else ", whatever"
         said = "; ".join(words.format(_said(whole[name])) for name, words in told.items())
-        lines = [self.title, f"The data alone ({whose}){between} the coupling: {said}."]
+        lines = [self.title, f"The data alone{told_of}{between} the coupling: {said}."]
         singles = [each.coupling for each in self._own if each.shown and each.coupling not in FAMILIES]
         for coupling in [*singles, MONOTONE][:1]:
             rows = {each.quantity: each for each in self._own if each.coupling == coupling and each.shown}
@@ -160,11 +163,10 @@ class Causation(AbstractResult):
             if answers:
                 assumed = "monotonicity" if coupling == MONOTONE else coupling
                 lines.append(f"With {assumed} assumed: {', '.join(answers)}.")
-        name = max(told, key=lambda each: (whole[each].upper or 0.0) - (whole[each].lower or 0.0))
-        width = (whole[name].upper or 0.0) - (whole[name].lower or 0.0)
+        name = max(told, key=lambda each: width(whole[each]))
         if self.decision is not None:
             lines.append(_decision_words(self.decision, self.arms))
-        elif width <= _NARROW:
+        elif width(whole[name]) <= _NARROW:
             lines.append("The choice of coupling hardly matters here.")
         else:
             ends = _said(whole[name]._replace(ci_lower=None))
@@ -194,6 +196,7 @@ class Causation(AbstractResult):
         families = "".join(f", and over {words}" for kind, words in beside.items() if kind in shown)
         single = ", ".join(each for each in dict.fromkeys(row.coupling for row in self.rows) if each not in FAMILIES)
         whom = f"{ABOUT[self.people]}{f' ({self.sample})' if self.sample else ''}"
+        whom = self.sample if ABOUT[self.people] in self.sample else whom
         meanings = "; ".join(f"{name} ({meaning})" for name, meaning in self.meanings.items())
         return (
             f"We asked: {self.title.removesuffix('?')}? Of {whom} we report {meanings}. Bounds are "
@@ -216,10 +219,8 @@ class Causation(AbstractResult):
             raise InputError(
                 f"`side` must be lower or upper and `couplings` one of {', '.join(FAMILIES)}, got {side}, {couplings}"
             )
-        row, question = (
-            self.row(quantity, couplings, ABOUT[self.people]),
-            next(each for each in self.questions if each.name == quantity),
-        )
+        row = self.row(quantity, couplings, ABOUT[self.people])
+        question = next(each for each in self.questions if each.name == quantity)
         if row.lower is None or self.evidence is None or self.evidence.strata is not None or self.evidence.unknown:
             raise InputError(f"no coupling is known for the {side} limit of {quantity} over {couplings}")
         return attained(question, self.evidence, self.people, side, couplings)
@@ -264,7 +265,7 @@ class Causation(AbstractResult):
 
 def _said(row: Row) -> str:
     """A number in a sentence: a probability in per cent, a gain as it is."""
-    return row.shown.replace("\n", " ") if row.quantity == GAIN else row.said
+    return row.shown.replace("\n", " ") if row.quantity == GAIN else in_words(row)
 
 
 def _decision_words(decision: TreatmentDecision, arms: tuple[str, str]) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Real
-from operator import attrgetter, itemgetter
 from typing import Any
 
 import jax
@@ -18,7 +17,6 @@ from countermax._core.words import confidence, number, span
 from countermax.bounds import Bounds
 from countermax.comparison._measuring import (
     ANY,
-    EVERYBODY,
     MOST_JOINT,
     PERSON,
     STABLE,
@@ -26,9 +24,9 @@ from countermax.comparison._measuring import (
     Found,
     Measures,
     TwoWorlds,
+    by_quantity,
     intervals_of,
     many_solved,
-    on_ends,
     solved,
 )
 from countermax.comparison._result import WIN, Comparison
@@ -37,10 +35,8 @@ from countermax.comparison._sensitivity import (
     NESTING,
     NUMBERS,
     SHARING,
-    Curve,
     Nested,
     SensitivityCurve,
-    by_quantity,
     many_on_curve,
     on_curve,
 )
@@ -55,15 +51,6 @@ Couplings = Mapping[str, str | AbstractCoupling] | Sequence[str] | str
 _RARE = -200.0  # log-probability of what was seen, below which it may vanish in the products of the joint law
 _ROUNDING = 1e-4  # of the laws of a coupling, which may have been saved, or trained, in single precision
 _MOST_NAMED = 12  # outcomes in a sentence
-_BEFORE = (("better", "better", PERSON), ("worse", "worse", PERSON), ("same", "same", PERSON))
-_AFTER = (
-    ("expected_score", "expected score", PERSON),
-    ("effect", "effect", PERSON),
-    ("all_better", "better", EVERYBODY),
-    ("all_worse", "worse", EVERYBODY),
-    ("agreement", "agreement", EVERYBODY),
-    ("effect_variance", "effect variance", EVERYBODY),
-)
 _LEAST_VARIANCE = ("comonotone", "inverse CDF by score")
 
 
@@ -133,11 +120,10 @@ def compare_worlds(
             _check_laws(name, joints.get(name), found.by[name].probabilities, worlds, place)
         as_answer("the bounds", (found.by[ANY], found.by[STABLE]))
     else:  # nobody had it, which is not to say that nobody can
-        found = _nothing_known(found, len(labels), scores, place, Bounds, np.nan)
+        found = _nothing_known(found, worlds, place, Bounds, np.nan)
         if intervals is not None:
-            intervals = _nothing_known(intervals, len(labels), scores, place, partial(Interval, level=level), None)
-    start = None if scores is None else float(scores[0][place])
-    rows = _rows(worlds, same, found, intervals, start)
+            intervals = _nothing_known(intervals, worlds, place, partial(Interval, level=level), None)
+    rows = _rows(worlds, place, same, found, intervals)
     curves = [_curve(worlds, place, rows, *each, level) for each in zip(dials, limits, strict=True)]
     notes = [*worlds.notes, *_notes(worlds, asked, rows, None if intervals is None else level)]
     return Comparison(
@@ -146,7 +132,7 @@ def compare_worlds(
         joints={name: joints[first] for name, first in same.items() if first in joints},
         rows=rows,
         level=None if intervals is None else level,
-        notes=(*notes, *(note for each in curves for note in (each._summary(), *each.notes))),
+        notes=tuple(dict.fromkeys([*notes, *(note for each in curves for note in (each._summary(), *each.notes))])),
         tolerance=float(tolerance),
         sharing=curves[0] if sharing else None,
         nesting=None if nests is None else curves[-1],
@@ -203,46 +189,38 @@ def refuse_families(asked: Iterable[str], families: Sequence[str] = (ANY, STABLE
 
 
 def _nothing_known(
-    found: Found,
-    size: int,
-    scores: tuple[Floats, Floats] | None,
-    seen: int,
-    range_of: Callable[[Any, Any], Any],
-    unknown: float | None,
+    found: Found, worlds: TwoWorlds, seen: int, range_of: Callable[[Any, Any], Any], unknown: float | None
 ) -> Found:
     """The same with nothing known about the person: ranges as wide as can be, and no answers."""
+    size = len(worlds.labels)
     wide: dict[str, Any] = {"probabilities": range_of(np.zeros(size), np.ones(size))}
-    if scores is not None:
-        start, there = scores[0][seen], scores[1]
-        wide["expected_score"] = range_of(float(there.min()), float(there.max()))
-        for name, counts in (("better", there > start), ("worse", there < start), ("same", there == start)):
-            wide[name] = range_of(float(counts.all()), float(counts.any()))
+    if worlds.scores is not None:
+        wide["expected_score"] = range_of(float(worlds.scores[1].min()), float(worlds.scores[1].max()))
+    for name, some in worlds.kinds(seen).items():
+        wide[name] = range_of(float(some.all()), float(some.any()))
     own = dict.fromkeys(wide, unknown) | {"probabilities": np.full(size, unknown)} if unknown is not None else wide
     by = {name: each._replace(**(wide if name in (ANY, STABLE) else own)) for name, each in found.by.items()}
     return found._replace(by=by)
 
 
 def _rows(
-    worlds: TwoWorlds, same: Mapping[str, str], found: Found, intervals: Found | None, start: float | None
+    worlds: TwoWorlds, seen: int, same: Mapping[str, str], found: Found, intervals: Found | None
 ) -> tuple[Row, ...]:
-    """Every number: better or worse, outcomes from worst to best, then the rest; single couplings before families."""
-    rows: list[Row] = []
+    """Every number; single couplings before families."""
     names = {**same, ANY: ANY} if worlds.unknown else {**same, STABLE: STABLE, ANY: ANY}
 
-    def add(quantity: str, about: str, of: Callable[[Measures], Any]) -> None:
-        for name, first in names.items():
-            value = of(found.by[first])
-            if value is not None:
-                interval = None if intervals is None else of(intervals.by[first])
-                rows.append(row_of(quantity, about, name, value, interval))
+    def said(of: Found) -> dict[str, dict[tuple[str, str], Any]]:
+        return {
+            name: by_quantity(of.by[first], worlds.labels.names, worlds.scores, seen) for name, first in names.items()
+        }
 
-    order = range(len(worlds.labels)) if worlds.scores is None else np.argsort(worlds.scores[1], kind="stable").tolist()
-    for field, quantity, about in _BEFORE:
-        add(quantity, about, attrgetter(field))
-    for place in order:
-        add(f"P({worlds.labels.names[place]})", PERSON, partial(_at, place))
-    for field, quantity, about in _AFTER:
-        add(quantity, about, partial(_shifted, start) if field == "effect" else attrgetter(field))
+    values, ends = said(found), None if intervals is None else said(intervals)
+    rows = [
+        row_of(*key, name, values[name][key], None if ends is None else ends[name][key])
+        for key in values[ANY]
+        for name in names
+        if key in values[name]
+    ]
     if found.win_probability is not None:
         interval = None if intervals is None else intervals.win_probability
         rows.append(row_of(WIN, "two people", "", found.win_probability, interval))
@@ -263,33 +241,21 @@ def row_of(quantity: str, about: str, coupling: str, value: Any, interval: Any) 
     return Row(quantity, about, coupling, value, lower, upper, *ends)
 
 
-def _at(place: int, found: Measures) -> Any:
-    """The probability of one outcome, or both limits of it."""
-    return on_ends(found.probabilities, itemgetter(place))
-
-
-def _shifted(start: float | None, found: Measures) -> Any:
-    """The effect: the expected score less the one at the start."""
-    values = found.expected_score
-    return None if values is None or start is None else on_ends(values, lambda score: score - start)
-
-
 def _curve(
-    worlds: TwoWorlds, seen: int, rows: Sequence[Row], nested: Nested | None, limits: Curve | None, level: float
+    worlds: TwoWorlds, seen: int, rows: Sequence[Row], nested: Nested | None, limits: Measures | None, level: float
 ) -> SensitivityCurve:
     families = tuple(each for each in rows if each.coupling in (ANY, STABLE) and each.about == PERSON)
+    labels, scores = worlds.labels.names, worlds.scores
     with jax.enable_x64(True):
-        pair = worlds.log_p, worlds.log_q
-        curves, turns = on_curve(nested, worlds.labels.names, seen, pair, worlds.scores)
-    start = None if worlds.scores is None else float(worlds.scores[0][seen])
+        curves, turns = on_curve(nested, labels, seen, (worlds.log_p, worlds.log_q), scores)
     return SensitivityCurve(
-        labels=worlds.labels.names,
+        labels=labels,
         seen=seen,
         worlds=worlds.names,
         dial=SHARING if nested is None else NESTING,
         numbers=NUMBERS,
-        curves=by_quantity(worlds.labels.names, curves, start),
-        intervals={} if limits is None else by_quantity(worlds.labels.names, limits, start),
+        curves=by_quantity(curves, labels, scores, seen),
+        intervals={} if limits is None else by_quantity(limits, labels, scores, seen),
         families=families,
         turning_points=turns,
         level=None if limits is None else level,
@@ -327,13 +293,13 @@ def _notes(
     return notes
 
 
-def family_notes(families: Sequence[str], level: float | None) -> list[str]:
-    """What the words of a table mean."""
-    words = ["Any coupling: smallest to largest answer compatible with the two laws."]
+def family_notes(families: Sequence[str], level: float | None, known: str = "") -> list[str]:
+    """What the words of a table mean; what is `known` are the two laws or arms, if not something else."""
+    words = [f"Any coupling: smallest to largest answer compatible with {known or 'the two laws'}."]
     if level is not None:
         words = [
             f"(...): {confidence(level)} confidence interval, not simultaneous. Any coupling: smallest to "
-            "largest answer compatible with the two arms; its interval covers that whole range."
+            f"largest answer compatible with {known or 'the two arms'}; its interval covers that whole range."
         ]
     if STABLE in families:
         words.append(

@@ -2,8 +2,9 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -65,6 +66,13 @@ class TwoWorlds:
     scale: str = "outcome"
     """What the outcomes are called together."""
 
+    def kinds(self, seen: int) -> dict[str, NDArray[np.bool_]]:
+        """Which outcomes are better or worse than what was seen, or score the same; nothing without a score."""
+        if self.scores is None:
+            return {}
+        start, there = self.scores[0][seen], self.scores[1]
+        return {"better": there > start, "worse": there < start, "same": there == start}
+
 
 class Measures(NamedTuple):
     """What one coupling says, or the bounds over a family of them; None for what there is not."""
@@ -79,6 +87,7 @@ class Measures(NamedTuple):
     all_worse: Any = None
     agreement: Any = None
     effect_variance: Any = None
+    score_correlation: Any = None
 
 
 class Found(NamedTuple):
@@ -97,7 +106,8 @@ def assumed(level: float | None) -> tuple[str, ...]:
 
 def design_words(notes: Iterable[str]) -> str:
     """What was done to these people, for a paper: the facts among the notes of a trial, without advice."""
-    facts = (re.match(r"(?:People |Standardised |[\d,]+ of [\d,]+ people ).*?\.(?= |$)", each) for each in notes)
+    kinds = r"People |Standardised |Strata with |Bounds are averages |[\d,]+ of [\d,]+ people "
+    facts = (re.match(rf"(?:{kinds}).*?\.(?= |$)", each) for each in notes)
     return "".join(f"{each[0]} " for each in facts if each)
 
 
@@ -126,6 +136,27 @@ def on_ends(values: Any, of: Callable[[Any], Any]) -> Any:
     if isinstance(values, Bounds | Interval):
         return values._replace(lower=of(values.lower), upper=of(values.upper))
     return of(values)
+
+
+def by_quantity(
+    found: Measures, labels: Sequence[str], scores: tuple[Floats, Floats] | None, seen: int
+) -> dict[tuple[str, str], Any]:
+    """What there is, by quantity and whom it is about: better or worse, outcomes from worst to best, then the rest."""
+    said = {(name, PERSON): getattr(found, name) for name in ("better", "worse", "same")}
+    for place in range(len(labels)) if scores is None else np.argsort(scores[1], kind="stable").tolist():
+        said[f"P({labels[place]})", PERSON] = on_ends(found.probabilities, itemgetter((..., place)))
+    said["expected score", PERSON] = found.expected_score
+    if scores is not None:
+        start = scores[0][seen]
+        said["effect", PERSON] = on_ends(found.expected_score, lambda score: score - start)
+    said |= {
+        ("better", EVERYBODY): found.all_better,
+        ("worse", EVERYBODY): found.all_worse,
+        ("agreement", EVERYBODY): found.agreement,
+        ("effect variance", EVERYBODY): found.effect_variance,
+        ("score correlation", EVERYBODY): found.score_correlation,
+    }
+    return {key: value for key, value in said.items() if value is not None}
 
 
 def solved(
@@ -213,31 +244,21 @@ def _questions(paths: Any, scores: tuple[Floats, Floats] | None) -> Answers:
 def _within_all(intervals: Any) -> Any:
     """The same, where no coupling's interval leaves that of all couplings."""
     found, curves = intervals
-    whole = found.by[ANY]
-    by = {name: Measures(*map(_part_of, each, whole)) for name, each in found.by.items()}
-    curves = [
-        each._replace(**{name: _part_of(getattr(each, name), getattr(whole, name, None)) for name in each._fields})
-        for each in curves
-    ]
-    return found._replace(by=by), curves
 
+    def within(measures: Measures) -> Measures:
+        both = zip(measures, found.by[ANY], strict=True)
+        return Measures(*(own if own is None or whole is None else own.within(whole) for own, whole in both))
 
-def _part_of(interval: Interval | None, whole: Interval | None) -> Interval | None:
-    return interval if interval is None or whole is None else interval.within(whole)
+    return found._replace(by={name: within(each) for name, each in found.by.items()}), [*map(within, curves)]
 
 
 def _paired(lower: Any, upper: Any, level: float) -> Any:
     """Two trees of limits as one of intervals; of a `Bounds` the outer limits count."""
-    if lower is None:
-        return None
-    if isinstance(lower, Bounds):
-        return Interval(lower.lower, upper.upper, level)
-    if isinstance(lower, dict):
-        return {key: _paired(lower[key], upper[key], level) for key in lower}
-    if isinstance(lower, tuple | list):
-        each = [_paired(*both, level) for both in zip(lower, upper, strict=True)]
-        return type(lower)(*each) if hasattr(lower, "_fields") else tuple(each)
-    return Interval(lower, upper, level)
+
+    def pair(low: Any, high: Any) -> Interval:
+        return Interval(low.lower, high.upper, level) if isinstance(low, Bounds) else Interval(low, high, level)
+
+    return jax.tree.map(pair, lower, upper, is_leaf=lambda each: isinstance(each, Bounds))
 
 
 def _solve(
@@ -318,7 +339,7 @@ def _limits(log_p: Any, log_q: Any, seen: Any, here: Any, there: Any, *, stable:
         _of_person(here, there, seen)
     )
     shares = jnp.clip(person.lower[1:], 0, 1), jnp.clip(person.upper[1:], 0, 1)
-    better, worse, same = (Bounds(shares[0][place], shares[1][place]) for place in range(3))
+    better, worse, same = map(Bounds, *shares)
     score = Bounds(person.lower[0], person.upper[0])
     found = found._replace(expected_score=score, better=better, worse=worse, same=same)
     if stable:

@@ -12,7 +12,7 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import fitted, told_apart
 from countermax._core.results import MOST_LINES, AbstractResult, Row, Table, tables_of
-from countermax._core.words import confidence, percents
+from countermax._core.words import confidence
 from countermax._version import __version__
 from countermax.bounds import Bounds
 from countermax.comparison._measuring import (
@@ -180,7 +180,7 @@ class Comparison(AbstractResult):
     def _told(self, quantities: Mapping[str, str], coupling: str) -> str:
         """Each quantity in words, with its probability and interval."""
         told = ((words, self._index[quantity, PERSON, coupling]) for quantity, words in quantities.items())
-        return ", ".join(f"{words} {row.said}" for words, row in told)
+        return ", ".join(f"{words} {in_words(row)}" for words, row in told)
 
     def methods(self) -> str:
         (here, there), names = self.worlds, ", ".join(self.couplings)
@@ -314,38 +314,42 @@ class Comparison(AbstractResult):
         """Rows that other lines of the table say, or that follow from the score alone."""
         if self.known.scores is None:
             return set()
-        start, there = self.known.scores[0][self.seen], self.known.scores[1]
+        same = [*np.flatnonzero(self.known.kinds(self.seen)["same"])]
         found = {("expected score", PERSON)} | self._impossible
-        return found | ({("same", PERSON)} if [*np.flatnonzero(there == start)] in ([], [self.seen]) else set())
+        return found | ({("same", PERSON)} if same in ([], [self.seen]) else set())
 
     @cached_property
     def _impossible(self) -> set[tuple[str, str]]:
         """A better outcome, or a worse one, where the score knows none."""
-        if self.known.scores is None:
-            return set()
-        start, there = self.known.scores[0][self.seen], self.known.scores[1]
-        kinds = (("better", there > start), ("worse", there < start), ("same", there == start))
-        return {(name, PERSON) for name, some in kinds if not some.any()}
+        return {(name, PERSON) for name, some in self.known.kinds(self.seen).items() if not some.any()}
 
     def _verdict(self, told: Mapping[str, str]) -> str:
         """Whether the choice of coupling matters, for what was told or else for an outcome."""
         if not self.coupling_matters:
             return f"The choice of coupling hardly matters: data alone fix every probability within {self.slack:.2g}."
         ranges = {quantity: self._index[quantity, PERSON, ANY] for quantity in told}
-        widest, row = max(ranges.items(), key=lambda each: round(_width(each[1]), 9))
+        widest, row = max(ranges.items(), key=lambda each: round(width(each[1]), 9))
         least = ""
-        if _width(row) <= self.tolerance:
+        if width(row) <= self.tolerance:
             least = " for the outcome, hardly for what is told above"
             widest = f"P({self.labels[int(self.bounds.width.argmax())]})"
             row = self._index[widest, PERSON, ANY]
         words = told.get(widest, widest)
-        text = f"The choice of coupling matters{least}: {words} may be anything from {percents(row.lower, row.upper)}"
+        ends = in_words(row._replace(ci_lower=None))
+        text = f"The choice of coupling matters{least}: {words} may be anything from {ends}"
         if len(self.couplings) > 1:
             says = [self._index[widest, PERSON, name].value or 0.0 for name in self.couplings]
-            text += f", and the couplings compared say {percents(min(says), max(says))}"
+            span = in_words(Row(widest, PERSON, "", None, min(says), max(says)))
+            text += f", and the couplings compared say {span}"
         return f"{text}."
 
 
-def _width(row: Row) -> float:
+def in_words(row: Row) -> str:
+    """A probability, or a range of them, in a sentence; what rounding errors leave of 0 and of 1 is not told."""
+    numbers = (None if each is None else round(each, 12) for each in row[3:])
+    return Row(*row[:3], *numbers).said
+
+
+def width(row: Row) -> float:
     """That of the range over couplings."""
     return (row.upper or 0.0) - (row.lower or 0.0)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import jax
@@ -19,7 +18,7 @@ from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, Row, Table
 from countermax._core.words import number, span
-from countermax.comparison._measuring import ANY, EVERYBODY, PERSON, STABLE, Floats, assumed, on_ends
+from countermax.comparison._measuring import ANY, EVERYBODY, PERSON, STABLE, Floats, Measures, assumed
 from countermax.couplings._gumbel_max import noise_correlation
 from countermax.intervals import Interval
 
@@ -78,7 +77,8 @@ NESTING = Dial(
     at_zero="If outcomes of a nest are all alike",
     always="However unlike outcomes of a nest are",
     axis="dissimilarity within nests, 0 all alike, 1 Gumbel-max.",
-    meaning="dissimilarity: how unlike outcomes of one nest are, for all nests; at 0 they replace each other first.",
+    meaning="dissimilarity: how unlike outcomes of one nest are, for all nests: at 0 they replace each other first, at "
+    "1 it is Gumbel-max.",
     ends="nested Gumbel-max with these nests",
 )
 Nested = tuple[Any, tuple[int, ...]]
@@ -174,7 +174,7 @@ class SensitivityCurve(AbstractResult):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a turning point does not say."""
-        own = "Confidence intervals are for each number by itself; turning points have none."
+        own = "Confidence intervals of a curve are pointwise; turning points have none."
         return self.dial.meaning, _NOTE.format(self.dial.ends), *([] if self.level is None else [own])
 
     def _summary(self) -> str:
@@ -211,8 +211,7 @@ class SensitivityCurve(AbstractResult):
         labels = told_apart(self.labels)
         likeliest = np.argsort(-self.probabilities.max(axis=0), kind="stable")[:_MOST_ACROSS]
         quantities = {f"P({self.labels[place]})": f"P({labels[place]})" for place in likeliest.tolist()}
-        ordered = (each.quantity for each in self.families if each.coupling == ANY)  # from worst to best
-        keys = [(each, PERSON) for each in ordered if each in quantities]
+        keys = [key for key in self.curves if key[0] in quantities]
         heads = [quantities[quantity] for quantity, _ in keys]
         scored = (("effect", PERSON), ("better", PERSON), ("score correlation", EVERYBODY))
         keys += [key for key in scored if key in self.curves]
@@ -274,47 +273,19 @@ class SensitivityCurve(AbstractResult):
         yield f"{self.dial.at_zero}, {'; '.join([form(points[0].before), *parts])}."
 
 
-class Curve(NamedTuple):
-    """What is answered at each number; without a score, None where there would be one."""
-
-    probabilities: Any
-    agreement: Any
-    expected_score: Any = None
-    better: Any = None
-    all_better: Any = None
-    all_worse: Any = None
-    score_correlation: Any = None
-
-
 def on_curve(
     nested: Nested | None, labels: Sequence[str], seen: int, worlds: tuple[Floats, Floats], scores: Any
-) -> tuple[Curve, tuple[TurningPoint, ...]]:
+) -> tuple[Measures, tuple[TurningPoint, ...]]:
     """The curve of sharing, or of nests, and where conclusions turn; called where double precision is on."""
-    curve: Curve = jax.tree.map(np.asarray, _one(nested, *worlds, np.asarray(seen), scores, NUMBERS))
+    curve: Measures = jax.tree.map(np.asarray, _one(nested, *worlds, np.asarray(seen), scores, NUMBERS))
     return curve, _turning_points(nested, labels, seen, worlds, scores)
 
 
 def many_on_curve(
     nested: Nested | None, seen: int, scores: tuple[Floats, Floats] | None
-) -> Callable[[Floats, Floats], Curve]:
+) -> Callable[[Floats, Floats], Measures]:
     """The curves of many pairs of worlds, at the numbers that have intervals."""
     return lambda log_p, log_q: _many(nested, log_p, log_q, np.asarray(seen), scores, FEW)
-
-
-def by_quantity(labels: Sequence[str], curve: Curve, start: float | None) -> dict[tuple[str, str], Any]:
-    """A curve, or its intervals, by quantity and whom it is about."""
-    found = {
-        (f"P({label})", PERSON): on_ends(curve.probabilities, itemgetter((slice(None), place)))
-        for place, label in enumerate(labels)
-    }
-    if start is not None:
-        found["expected score", PERSON] = curve.expected_score
-        found["effect", PERSON] = on_ends(curve.expected_score, lambda array: array - start)
-        found["better", PERSON] = curve.better
-        found["better", EVERYBODY], found["worse", EVERYBODY] = curve.all_better, curve.all_worse
-        found["score correlation", EVERYBODY] = curve.score_correlation
-    found["agreement", EVERYBODY] = curve.agreement
-    return found
 
 
 def _row(nested: Nested | None, log_p: Any, log_q: Any, seen: Any, number: Any) -> Any:
@@ -346,18 +317,26 @@ def _between(nested: Nested, number: Any, law: Callable[..., Any], limit: Callab
 
 def _measured(
     nested: Nested | None, log_p: ArrayLike, log_q: ArrayLike, seen: ArrayLike, scores: Any, numbers: ArrayLike
-) -> Curve:
+) -> Measures:
     log_p, log_q, seen = jnp.asarray(log_p), jnp.asarray(log_q), jnp.asarray(seen)
 
-    def at(number: Any) -> Curve:
+    def at(number: Any) -> Measures:
         row, joint = _row(nested, log_p, log_q, seen, number), _joint(nested, log_p, log_q, number)
         if scores is None:
-            return Curve(row, jnp.trace(joint))
+            return Measures(row, agreement=jnp.trace(joint))
         here, there = map(jnp.asarray, scores)
         better = (joint * (there[None, :] > here[:, None])).sum()
         worse = (joint * (there[None, :] < here[:, None])).sum()
         correlation = _correlation(joint, jnp.exp(log_p), jnp.exp(log_q), here, there)
-        return Curve(row, jnp.trace(joint), row @ there, row @ (there > here[seen]), better, worse, correlation)
+        return Measures(
+            probabilities=row,
+            expected_score=row @ there,
+            better=row @ (there > here[seen]),
+            all_better=better,
+            all_worse=worse,
+            agreement=jnp.trace(joint),
+            score_correlation=correlation,
+        )
 
     return jax.lax.map(at, jnp.asarray(numbers))
 
@@ -452,5 +431,5 @@ _one = quickly_compiled(_measured)
 
 
 @partial(quickly_compiled, many_numbers=True)
-def _many(nested: Nested | None, log_p: Any, log_q: Any, seen: Any, scores: Any, numbers: Any) -> Curve:
+def _many(nested: Nested | None, log_p: Any, log_q: Any, seen: Any, scores: Any, numbers: Any) -> Measures:
     return jax.vmap(lambda p, q: _measured(nested, p, q, seen, scores, numbers))(log_p, log_q)

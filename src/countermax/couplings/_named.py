@@ -66,12 +66,12 @@ def named_couplings(
     several for a vector quantile, which is then fitted to `pairs`.
     """
     if names is None:
-        several = score is not None and np.ndim(score) != 1
-        wanted = {*_ANY, *(_OF_SCORE if score is not None and not several else ())}
-        if score is not None and not several and _sorts_both(score, counterfactual_score):
-            wanted.remove("comonotone")
-        wanted |= {_VECTOR} if several and pairs is not None else set()
-        names = [name for name in _ORDER if name in wanted] if score is not None else _ANY
+        wanted = {*_ANY}
+        if score is not None and np.ndim(score) == 1:
+            wanted |= {*_OF_SCORE} - ({"comonotone"} if _sorts_both(score, counterfactual_score) else set())
+        elif score is not None and pairs is not None:
+            wanted.add(_VECTOR)
+        names = [name for name in _ORDER if name in wanted]
     return {_shown(name): _named(name, score, counterfactual_score, pairs) for name in names}
 
 

@@ -17,6 +17,7 @@ from countermax._core.memory import check_memory
 from countermax._core.quantities import as_amount, as_choice, as_count, shown
 from countermax._core.types import LogProbs, Score
 from countermax.couplings._fields import LARGEST_SCORE, check_alike, check_floats, check_permutation
+from countermax.couplings._inverse_cdf import InverseCDF
 
 BYTES = 16
 """For each number while it is drawn: a few copies of four bytes."""
@@ -215,10 +216,9 @@ class BinnedInverseCDF(AbstractPart):
         An outcome that a latent does not meet has the weight `leak`: small beside 1 / `num_latents`, and above zero so
         that training can move it.
         """
-        numbers = np.asarray(as_floats("score", score, 1))
-        if np.isnan(numbers).any():
-            raise InputError("`score` must not contain NaN")
-        self.order = jnp.asarray(np.argsort(numbers, stable=True), int)
+        order = InverseCDF.sorted_by(score).order
+        assert order is not None
+        self.order = order
         self.num_latents, self.leak = as_count("`num_latents`", num_latents), as_amount("`leak`", leak)
 
     def __check_init__(self) -> None:

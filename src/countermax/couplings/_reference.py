@@ -21,7 +21,7 @@ from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from countermax._core.threads import in_threads
 from countermax._core.transport import transport_plan
-from countermax._pairs import AbstractPairs, ObservedPairs, Pairs, draw_pairs, num_outcomes_of
+from countermax._pairs import ObservedPairs, Pairs, draw_pairs, num_outcomes_of
 from countermax.couplings._plans import squared_distances, with_ties_broken
 
 Floats = NDArray[np.float64]
@@ -248,7 +248,6 @@ def _worlds(pairs: Pairs, num_worlds: int, key: PRNGKeyArray) -> tuple[Floats, F
     else:
         log_p, log_q = map(np.asarray, draw_pairs(pairs, -(-num_worlds // 2), key=key))
         weights = np.ones(len(log_p))
-    assert not isinstance(pairs, AbstractPairs) or pairs.num_distinct != 1 or len(log_p) == 1
     from scipy.special import softmax
 
     probs_p, probs_q = (softmax(np.asarray(each, np.float64), axis=1) for each in (log_p, log_q))

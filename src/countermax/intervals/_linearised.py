@@ -301,7 +301,7 @@ def _farthest(
     place: int,
 ) -> _Forms:
     """The forms that decide a limit: pieces whose own limits (Wald) are farthest out, or innermost if all must hold."""
-    from scipy.special import ndtr, stdtrit
+    from scipy.special import ndtr, ndtri, stdtrit
 
     sign, joint = (-1, 1)[side], shape == (CONVEX, CONCAVE)[side]
     whole = float(asked @ sampling.laws)
@@ -318,7 +318,7 @@ def _farthest(
     chosen = np.arange(len(values))
     if joint:
         varies = errors > _NOISE * max(float(np.abs(slopes).max()), 1e-300)
-        wide = _bonferroni(reach, tail, int(varies.sum()))
+        wide = max(reach, float(-ndtri(tail / max(int(varies.sum()), 1))))  # Bonferroni's
         inner = sign * values + wide * errors
         near = sign * values - wide * errors <= inner.min()
         chosen = np.flatnonzero(near)
@@ -347,28 +347,19 @@ def _are_proportions(sampling: Sampling, pieces: Floats, asked: Floats) -> NDArr
     return np.asarray(alone & (np.max(between, axis=0) <= _ALIKE * steps.max(axis=0)) & (np.ptp(asked) == 0))
 
 
-def _bonferroni(reach: float, tail: float, number: int) -> float:
-    from scipy.special import ndtri
-
-    return max(reach, float(-ndtri(tail / max(number, 1))))
-
-
 def _number_of_pieces(correlation: Floats, often: NDArray[np.int64]) -> float:
     """How many pieces there are, found or not: Chao's (1984) estimate, from how often each was found.
 
     Where that says that most were not found, there is one for each set of outcomes, as in a sum of minima.
     """
+    from scipy.linalg.lapack import dpstrf
+
     once, twice = (float((often == times).sum()) for times in (1, 2))
     found = len(often)
     unseen = once * (once - 1) / (2 * (twice + 1))
     if unseen <= found:
         return found + unseen
-    rank, left, roots = 0, np.ones(found), np.zeros((found, found))
-    while rank < found and left.max() > _ALIKE:  # Cholesky's factor, with pivots
-        place = int(left.argmax())
-        roots[:, rank] = (correlation[:, place] - roots @ roots[place]) / np.sqrt(left[place])
-        left = left - roots[:, rank] ** 2
-        rank += 1
+    rank = int(dpstrf(correlation, tol=_ALIKE)[2])  # of Cholesky's factor, with pivots
     return max(found + unseen, 2.0 ** min(rank + 1, _MOST_DOUBLINGS))
 
 
@@ -378,19 +369,14 @@ def joint_reach(correlation: Floats, tail: float) -> float:
     Hunter and Worsley's bound: the sum over the numbers, less what pairs along a tree have in common. The tree of the
     largest correlations makes it least.
     """
+    from scipy.sparse.csgraph import minimum_spanning_tree
     from scipy.special import ndtr, ndtri, owens_t
 
     number = len(correlation)
     if number < 2:
         return float(-ndtri(tail)) if number else 0.0
-    best, left, edges = correlation[0].copy(), np.ones(number, bool), []
-    left[0] = False
-    for _ in range(number - 1):
-        place = int(np.where(left, best, -np.inf).argmax())
-        left[place] = False
-        edges.append(best[place])
-        best = np.maximum(best, correlation[place])
-    rho = np.clip(edges, -1 + 1e-9, 1 - 1e-12)
+    edges = minimum_spanning_tree(2 - correlation).nonzero()
+    rho = np.clip(correlation[edges], -1 + 1e-9, 1 - 1e-12)
     angle = np.sqrt((1 - rho) / (1 + rho))
     low, high = float(-ndtri(tail)), float(-ndtri(tail / number))
     for _ in range(_BISECTIONS):

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -135,13 +135,8 @@ def fit_many(
     params, rest = eqx.partition(stack("couplings", couplings), eqx.is_inexact_array)
     if not jax.tree.leaves(params):
         raise InputError(f"`couplings` must have parameters, but {type(couplings[0]).__name__} has nothing to learn")
-    all_pairs, pairs_axis = (stack("pairs", pairs), 0) if isinstance(pairs, Sequence) else (pairs, None)
-    all_losses, losses_axis = (stack("loss", loss), 0) if isinstance(loss, Sequence) else (loss, None)
-    for name, many in (("pairs", pairs), ("loss", loss)):
-        if isinstance(many, Sequence) and len(many) != count:
-            raise InputError(f"`{name}` must be one, or one for each of {count} couplings, got {len(many)}")
-    each_pairs = list(pairs) if isinstance(pairs, Sequence) else [pairs] * count
-    each_loss = list(loss) if isinstance(loss, Sequence) else [loss] * count
+    each_pairs, all_pairs, pairs_axis = _for_each("pairs", pairs, count)
+    each_loss, all_losses, losses_axis = _for_each("loss", loss, count)
     optimizer = training.optimizer or _adam(training.learning_rate, steps, training.clip)
     if isinstance(each_pairs[0], FixedPair) and isinstance(objective, Exact):
         batch_size = 1  # more of the same pair would change nothing where nothing is sampled
@@ -178,6 +173,15 @@ def fit_many(
     made = kept.read(Progress(state, [History() for _ in couplings], 0), range(stretch, steps, stretch))
     schedule = Schedule(plan, keys, scale, held_p, held_q, optima, steps, stretch, training.patience, kept, params)
     return train(schedule, made, report)
+
+
+def _for_each(name: str, given: Any, count: int) -> tuple[list[Any], Any, int | None]:
+    """What is one for all, or one for each coupling: for each, for compiled code, and its axis there."""
+    if not isinstance(given, Sequence):
+        return [given] * count, given, None
+    if len(given) != count:
+        raise InputError(f"`{name}` must be one, or one for each of {count} couplings, got {len(given)}")
+    return list(given), stack(name, given), 0
 
 
 @functools.lru_cache

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
 from countermax._core.labels import (
@@ -40,7 +39,7 @@ class People(NamedTuple):
     order: str | None
     """Source of the order of the outcomes; None where nobody gave one."""
     outcome: Codes  # -1 where it is missing
-    arm: Codes  # 0 the control, 1 the treated
+    arm: Codes  # 0 the control, 1 the treated, 2 another one that was chosen
     weight: Floats
     cluster: Codes
     stratum: Codes
@@ -70,8 +69,10 @@ def read_people(
     arms: tuple[Hashable, Hashable],
     labels: Sequence[Hashable] | None,
     missing: str,
+    *,
+    elsewhere: bool = False,
 ) -> People:
-    """Everybody in the two arms."""
+    """Everybody in the two arms, and `elsewhere`: in all other arms, as a third one whose outcomes play no part."""
     arm = _arms(frame, asked["arm"], arms)
     chosen = arm >= 0
     column = frame.column("outcome", asked["outcome"])
@@ -89,8 +90,8 @@ def read_people(
             f"{names.resemblance(unknown[0]) or '; empty the cells of people without an outcome, and say `missing`'}"
         )
     notes = [f"Arm = column {asked['arm']!r}: an intention-to-treat comparison only if that is the arm as assigned."]
-    in_arms, every_arm = frame.factorised(frame.column("arm", asked["arm"]))
-    notes += _spelling(every_arm, "arms", in_arms)
+    in_arms, every_arm, _ = _groups(frame, "arm", asked["arm"], np.arange(len(arm)))
+    notes += spelling_notes(every_arm, "arms", np.bincount(in_arms))
     cells = np.bincount(outcome[outcome >= 0], minlength=len(names))
     notes += spelling_notes(names.values, "outcomes", cells, "empty these cells and say `missing`")
     lost = outcome < 0
@@ -121,24 +122,23 @@ def read_people(
         analysed = int(chosen.sum()) - (int(lost.sum()) if missing == "drop" else 0)
         notes.append(f"{analysed:,} of {len(chosen):,} people were analysed; left out: {'; '.join(left_out)}.")
     kept = ~lost if missing == "drop" else np.ones(len(outcome), bool)
-    rows = chosen.copy()
-    rows[chosen] = kept
+    rows, outside = np.flatnonzero(chosen)[kept], np.flatnonzero(~chosen & elsewhere)
+    outcome, rows = np.append(outcome[kept], np.zeros_like(outside)), np.append(rows, outside)
+    arm = np.where(chosen, arm, 2)[rows]
     weight = _weights(frame, asked["weights"], rows)
-    if not weight.sum() > 0:
-        raise InputError("`weights` must not all be zero")
     cluster, strata = np.arange(len(weight)), _Groups(np.zeros(len(weight), np.int64), [""], [""])
     if asked["clusters"] is not None:
         cluster, clusters, _ = _groups(frame, "clusters", asked["clusters"], rows)
-        notes += _spelling(clusters, "clusters", cluster)
+        notes += spelling_notes(clusters, "clusters", np.bincount(cluster))
     if asked["strata"] is not None:
         strata = _groups(frame, "strata", asked["strata"], rows)
-        notes += _spelling(strata.names, "strata", strata.codes)
+        notes += spelling_notes(strata.names, "strata", np.bincount(strata.codes))
     people = People(
         labels=names,
         is_ordered=is_ordered,
         order=order,
-        outcome=outcome[kept],
-        arm=arm[rows],
+        outcome=outcome,
+        arm=arm,
         weight=weight,
         cluster=cluster,
         stratum=strata.codes,
@@ -150,40 +150,19 @@ def read_people(
     for side, label in enumerate(arms):
         if not (people.outcome[people.arm == side] >= 0).any():
             raise InputError(f"nobody in arm {label!r} has an outcome; an arm needs people")
+        if not people.weight[people.arm == side].any():
+            raise InputError(f"`weights` must not all be zero in arm {label!r}")
     return people
 
 
-def read_choosers(
-    frame: AbstractFrame, asked: Mapping[str, Any], arms: tuple[Hashable, Hashable], labels: Sequence[Any], missing: str
-) -> People:
-    """People who chose one of two arms, and those of all other arms as a third one, whose outcomes play no part."""
-    people = read_people(frame, asked, arms, labels, missing)
-    outside = _arms(frame, asked["arm"], arms) < 0
-    number = int(outside.sum())
-    if not number:
-        return people
-    cluster, stratum = len(people.cluster) + np.arange(number), np.zeros(number, np.int64)
-    if asked["clusters"] is not None:
-        cluster = _groups(frame, "clusters", asked["clusters"], outside).codes
-    if asked["strata"] is not None:
-        stratum = _groups(frame, "strata", asked["strata"], outside).codes
-    return people._replace(
-        outcome=np.concatenate([people.outcome, np.zeros(number, np.int64)]),
-        arm=np.concatenate([people.arm, np.full(number, 2)]),
-        weight=np.concatenate([people.weight, _weights(frame, asked["weights"], outside)]),
-        cluster=np.concatenate([people.cluster, cluster]),
-        stratum=np.concatenate([people.stratum, stratum]),
-    )
-
-
-def _weights(frame: AbstractFrame, name: Hashable | None, rows: NDArray[np.bool_]) -> Floats:
+def _weights(frame: AbstractFrame, name: Hashable | None, rows: Codes) -> Floats:
     """The weights of some rows; ones where no column has them."""
     if name is None:
-        return np.ones(int(rows.sum()))
+        return np.ones(len(rows))
     weight = frame.numbers("weights", [name])[rows, 0]
     for wrong, what in ((np.isnan(weight), "missing"), (weight < 0, "negative"), (weight == np.inf, "infinite")):
         if wrong.any():
-            first = int(np.flatnonzero(rows)[wrong.argmax()])
+            first = int(rows[wrong.argmax()])
             raise InputError(
                 f"`weights` must be finite and not negative, but {int(wrong.sum()):,} of column {name!r} are {what}, "
                 f"the first in {frame.row_name(first)}: {weight[wrong.argmax()]:g}"
@@ -223,7 +202,7 @@ def scale_notes(column: Hashable, labels: Labels, score: Floats | None) -> list[
 
 
 class _Groups(NamedTuple):
-    """Groups that a column makes, or several together, in their order."""
+    """Groups that a column makes, or several together: those that occur, in their order."""
 
     codes: Codes
     names: list[Any]
@@ -231,28 +210,25 @@ class _Groups(NamedTuple):
     """What each group is called by all columns but the last."""
 
 
-def _groups(frame: AbstractFrame, argument: str, name: Hashable, rows: NDArray[np.bool_]) -> _Groups:
+def _groups(frame: AbstractFrame, argument: str, name: Hashable, rows: Codes) -> _Groups:
     """The groups of some rows; in the order of a category, else by the numbers in their names, then by the alphabet."""
-    parts = []
+    codes, found = [], []
     for each in name if isinstance(name, list | tuple) else [name]:
         column = frame.column(argument, each)
-        codes, found = frame.factorised(column)
-        lacking = int((codes[rows] < 0).sum())
-        if lacking:
-            raise InputError(f"`{argument}` is missing for {lacking:,} people; fill it in, or drop them")
-        listing, is_ordered = frame.categories(column)
-        ordered = [value for value in listing or () if value in found] if is_ordered else _in_order(found)
-        places = np.array([*map({value: at for at, value in enumerate(ordered)}.__getitem__, found), -1])
-        parts.append((places[codes], ordered))
-    if len(parts) == 1:
-        return _Groups(parts[0][0][rows], parts[0][1], [""] * len(parts[0][1]))
-    whole = np.stack([codes for codes, _ in parts], axis=1)
-    known = (whole >= 0).all(axis=1)
-    together, codes = np.unique(whole[known], axis=0, return_inverse=True)
-    every = np.full(len(whole), -1)
-    every[known] = codes.ravel()
-    words = [[name_of(found[place]) for place, (_, found) in zip(row, parts, strict=True)] for row in together]
-    return _Groups(every[rows], [", ".join(each) for each in words], [", ".join(each[:-1]) for each in words])
+        (places, values), (listing, is_ordered) = frame.factorised(column), frame.categories(column)
+        ordered = [value for value in listing or () if value in values] if is_ordered else _in_order(values)
+        place_of = {value: place for place, value in enumerate(ordered)}
+        codes.append(np.array([*map(place_of.__getitem__, values), -1])[places[rows]])
+        found.append(ordered)
+    lacking = int((np.min(codes, axis=0) < 0).sum())
+    if lacking:
+        raise InputError(f"`{argument}` is missing for {lacking:,} people; fill it in, or drop them")
+    sizes = [len(each) for each in found]
+    present, group = np.unique(np.ravel_multi_index(codes, sizes), return_inverse=True)
+    values = [[each[place] for each, place in zip(found, places, strict=True)]
+              for places in zip(*np.unravel_index(present, sizes), strict=True)]  # fmt: skip
+    names = [each[0] if len(each) == 1 else ", ".join(map(name_of, each)) for each in values]
+    return _Groups(group, names, [", ".join(map(name_of, each[:-1])) for each in values])
 
 
 def _in_order(values: Sequence[Any]) -> list[Any]:
@@ -264,13 +240,6 @@ def _in_order(values: Sequence[Any]) -> list[Any]:
     if are_numbers(found) or not any(numbers.values()):
         return found
     return [found[place] for place in sorted(numbers, key=lambda place: (not numbers[place], numbers[place], place))]
-
-
-def _spelling(values: list[Any], what: str, codes: Codes) -> list[str]:
-    """What to say about how the values that occur are written."""
-    count = np.bincount(codes, minlength=len(values))
-    present = np.flatnonzero(count)
-    return spelling_notes([values[place] for place in present], what, count[present])
 
 
 def _arms(frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable]) -> Codes:

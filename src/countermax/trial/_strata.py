@@ -31,26 +31,10 @@ def places_of(people: People, size: int) -> Codes:
     return np.asarray((people.arm * len(people.strata) + people.stratum) * size + outcome)
 
 
-def _standardised(totals: Floats, population: str) -> tuple[Floats, Floats]:
-    """Probabilities in both arms, each stratum as frequent as in the population; NaN where an arm lacks a stratum."""
-    share = _shares(totals, population)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        within = totals / totals.sum(axis=2, keepdims=True)
-    here, there = np.where(share[None, :, None] > 0, within * share[None, :, None], 0).sum(axis=1)
-    return here, there
-
-
-def _shares(totals: Floats, population: str) -> Floats:
-    """How frequent each stratum is in the population."""
-    people = totals.sum(axis=2)
-    share = {"both": people.sum(axis=0), "control": people[0], "treated": people[1]}[population]
-    return np.asarray(share / share.sum())
-
-
 def check_strata(people: People, totals: Floats, population: str) -> None:
     """Refuses strata that lack an arm which the population needs."""
     empty = totals.sum(axis=2) == 0
-    needed = {"both": empty.any(axis=0), "control": empty[1] & ~empty[0], "treated": empty[0] & ~empty[1]}
+    needed = {"both": empty[0] != empty[1], "control": empty[1] & ~empty[0], "treated": empty[0] & ~empty[1]}
     if needed[population].any():
         lacking = [name for name, lacks in zip(people.strata, needed[population], strict=True) if lacks]
         raise InputError(
@@ -78,21 +62,20 @@ def standardised(people: People, totals: Floats, arms: tuple[str, str], populati
     Their covariance is that of the influence of each person, or cluster, on them (Taylor linearisation).
     """
     check_strata(people, totals, population)
-    laws, mass, size = _standardised(totals, population), totals.sum(axis=2), totals.shape[2]
-    share = _shares(totals, population)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        within = np.nan_to_num(totals / mass[:, :, None])
-        factor = np.where(mass > 0, share / mass, 0)
+    mass, size = totals.sum(axis=2), totals.shape[2]
+    whose = {"both": [0, 1], "control": [0], "treated": [1]}[population]
+    count, unit = mass[whose].sum(axis=0), np.where(mass > 0, mass, 1)
+    share = count / count.sum()
+    within, factor = totals / unit[:, :, None], np.where(mass > 0, share / unit, 0)
+    laws = (within * share[None, :, None]).sum(axis=1)
     outcome = np.where(people.outcome < 0, size - 1, people.outcome)
-    counted = (
-        np.ones(len(outcome), bool) if population == "both" else people.arm == ("control", "treated").index(population)
-    )
     own = people.weight * factor[people.arm, people.stratum]
-    share_of = people.weight * counted / (people.weight * counted).sum()
     influence = np.zeros((len(outcome), 2, size))
     influence[np.arange(len(outcome)), people.arm] -= own[:, None] * within[people.arm, people.stratum]
     influence[np.arange(len(outcome)), people.arm, outcome] += own
     if totals.shape[1] > 1:
+        counted = people.weight * np.isin(people.arm, whose)
+        share_of = counted / counted.sum()
         for side in (0, 1):
             influence[:, side] += share_of[:, None] * (within[side, people.stratum] - laws[side])
     present, cluster = np.unique(people.cluster, return_inverse=True)
@@ -106,13 +89,13 @@ def standardised(people: People, totals: Floats, arms: tuple[str, str], populati
     words = people_words(sizes, arms, first)
     if len(present) < len(outcome):
         words += f" in {len(present):,} clusters"
-    counting, units = _effective_numbers(people, totals, population)
+    counting, units = (_effective_sizes(people, own, groups) for groups in (np.arange(len(own)), people.cluster))
     order = [first, 1 - first]
     return of_influences(
         [laws[side] for side in order],
         influence[:, order].reshape(len(influence), -1),
-        np.array(units)[order],
-        np.array(counting)[order],
+        units[order],
+        counting[order],
         words,
         freedom,
     )
@@ -124,17 +107,10 @@ def people_words(sizes: Sequence[int], arms: Sequence[str], first: int = 0) -> s
     return f"{sizes[a]:,} people in {arms[a]} and {sizes[b]:,} in {arms[b]}"
 
 
-def _effective_numbers(people: People, totals: Floats, population: str) -> list[tuple[float, float]]:
-    """How many people, and how many clusters, would count as much in each arm, if all had the same weight (Kish)."""
-    mass = totals.sum(axis=2)
-    counts = np.where(mass > 0, _shares(totals, population) / np.where(mass > 0, mass, 1), 0)
-    each = people.weight * counts[people.arm, people.stratum]
-    result = []
-    for groups in (np.arange(len(each)), people.cluster):
-        parts = [np.bincount(groups[people.arm == side], each[people.arm == side]) for side in (0, 1)]
-        here, there = (float(part.sum() ** 2 / (part**2).sum()) for part in parts)
-        result.append((here, there))
-    return result
+def _effective_sizes(people: People, weight: Floats, groups: Codes) -> Floats:
+    """How many groups would count as much in each arm, if all had the same weight (Kish)."""
+    parts = (np.bincount(groups[people.arm == side], weight[people.arm == side]) for side in (0, 1))
+    return np.array([part.sum() ** 2 / (part**2).sum() for part in parts])
 
 
 def merged_strata(samples: Sequence[People], thin: str) -> tuple[list[People], list[str]]:

@@ -29,7 +29,6 @@ from countermax.trial._people import (
     People,
     count_clusters,
     design_notes,
-    read_choosers,
     read_people,
     scale_notes,
     two_arms,
@@ -77,6 +76,12 @@ class Design:
     def is_plain(self) -> bool:
         """Whether people are independent and count the same."""
         return self.weights is None and self.clusters is None
+
+    @property
+    def _strata_words(self) -> str:
+        """The column of the strata, or the columns, in a sentence."""
+        several = self.strata if isinstance(self.strata, list | tuple) else [self.strata]
+        return f"column{'s' * (len(several) > 1)} {listed(several)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +201,8 @@ class Trial:
             notes += design_notes(people, asked, arms)
         of_others: list[str] = []
         if observational is not None:
-            seen = read_choosers(read_frame(observational, columns), asked, (control, treated), names.values, missing)
+            choosers = read_frame(observational, columns)
+            seen = read_people(choosers, asked, (control, treated), names.values, missing, elsewhere=True)
             of_others = [f"Of those who chose: {each}" for each in seen.notes if "no outcome" in each]
             if design.clusters is not None:
                 count_clusters(seen.cluster, "the sample of those who chose", design.clusters)
@@ -308,8 +314,9 @@ class Trial:
             level: Confidence of the intervals.
         """
         worlds = self._two_worlds(under)
-        asked: dict[str, Any] = {"couplings": couplings, "tolerance": tolerance, "sharing": sharing, "nests": nests}
-        return compare_worlds(worlds, seen, **asked, level=level)
+        return compare_worlds(
+            worlds, seen, couplings=couplings, tolerance=tolerance, sharing=sharing, nests=nests, level=level
+        )
 
     def causes(
         self,
@@ -403,7 +410,7 @@ class Trial:
         if design.strata is not None:
             whose = {"both": "both arms", "control": self.arms[0], "treated": self.arms[1]}[design.population]
             notes.append(
-                f"Standardised over column {design.strata!r} to the people of {whose}. Couplings and bounds are of the "
+                f"Standardised over {design._strata_words} to the people of {whose}. Couplings and bounds are of the "
                 "standardised arms; those within strata can differ, and bounds there can be narrower (`causes`)."
             )
             notes += thin_notes(held.samples[0])
@@ -429,7 +436,7 @@ class Trial:
         samples, notes = list(held.samples), ["Bounds are cross-fitted."]
         if design.strata is not None:
             samples, merged = merged_strata(samples, design.thin)
-            notes = [*merged, f"Bounds are averages over the strata of column {design.strata!r}, cross-fitted."]
+            notes = [*merged, f"Bounds are averages over the strata of {design._strata_words}, cross-fitted."]
         return samples, notes
 
     def _known(self, people: str | None, treated_share: float | None) -> Known:
@@ -443,7 +450,7 @@ class Trial:
         if held.chosen is not None and design.is_plain and not self._has_strata and not held.some_unknown:
             trial = None if held.totals is None else Arms(held.totals[0, 0], held.totals[1, 0])
             sampling, evidence_of = two_sources(trial, held.chosen, share, held.arms)
-            strata = None if trial is None else Strata(None, sampling.sizes[None])
+            strata = None if trial is None else Strata(("",), sampling.sizes[None])
             evidence = evidence_of(sampling.laws)
             return known(evidence, sampling=sampling, evidence_of=evidence_of, strata=strata, notes=tuple(notes))
         assert held.totals is not None

@@ -108,8 +108,7 @@ class Worlds:
             raise InputError("`compare` needs both worlds: give `factual` and `counterfactual`")
         log_p, log_q = self._logs
         worlds = TwoWorlds(self._labels, self.names, log_p, log_q, self._scores)
-        asked: dict[str, Any] = {"couplings": couplings, "tolerance": tolerance, "sharing": sharing, "nests": nests}
-        return compare_worlds(worlds, seen, **asked)
+        return compare_worlds(worlds, seen, couplings=couplings, tolerance=tolerance, sharing=sharing, nests=nests)
 
     def causes(
         self,
