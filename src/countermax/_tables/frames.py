@@ -528,10 +528,10 @@ def _labels_as(values: list[Any], dtype: Any) -> Any:
     pa = import_pyarrow()
     if dtype == pa.int64() and all(type(value) is int for value in values):
         return arrow_array(np.array(values, np.int64))
-    if dtype == pa.string() and all(type(value) is str for value in values):
+    if dtype in (pa.string(), pa.large_string()) and all(type(value) is str for value in values):
         texts = [value.encode() for value in values]
-        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-        return pa.Array.from_buffers(dtype, len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
+        buffers = [None, *map(pa.py_buffer, (np.cumsum([0, *map(len, texts)]), b"".join(texts)))]
+        return pa.Array.from_buffers(pa.large_string(), len(texts), buffers).cast(dtype)
     return pa.array(values, type=None if pa.types.is_null(dtype) else dtype)
 
 

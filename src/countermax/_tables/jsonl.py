@@ -46,7 +46,6 @@ class JsonLinesTable(AbstractTextTable):
 
     def _tables(self) -> Iterator[Any]:
         pa = self._pa
-        wanted = self.names if self._wanted is None else self._wanted
         known = set(self.names)
         for block, lines in self._blocks():
             rows = self._objects(block, lines)
@@ -56,7 +55,7 @@ class JsonLinesTable(AbstractTextTable):
                 self._check_names()
                 raise MoreColumnsError
             columns: dict[str, Any] = {}
-            for name in wanted:
+            for name in self._wanted:
                 values = [row.get(name) for row in rows]
                 if name in self._numbers:
                     columns[name] = self._as_numbers(block, name, values)
