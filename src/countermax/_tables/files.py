@@ -29,8 +29,8 @@ CHUNK_BYTES = 2**27  # rows with long texts come in shorter chunks
 LEAST_ROWS = 2**12  # but whole blocks of the resampling
 
 
-class MoreColumnsError(Exception):
-    """A row has a column that none before it had; reading has to begin again."""
+class MoreColumnsError(InputError):
+    """A row has a column that none of the first had; whoever can begins again, now that all of them are known."""
 
 
 class FileRows(NamedTuple):

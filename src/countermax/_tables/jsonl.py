@@ -53,7 +53,10 @@ class JsonLinesTable(AbstractTextTable):
                 every = (row for block, lines in self._blocks() for row in self._objects(block, lines))
                 self.names = list({name: None for row in every for name in row})
                 self._check_names()
-                raise MoreColumnsError
+                new = listed(name for name in self.names if name not in known)
+                raise MoreColumnsError(
+                    f"cannot read {self.path}: its first rows must have all columns, but have no {new}"
+                )
             columns: dict[str, Any] = {}
             for name in self._wanted:
                 values = [row.get(name) for row in rows]
