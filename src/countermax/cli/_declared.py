@@ -7,12 +7,14 @@ import ast
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
+
+from countermax.cli._shared import READERS
 
 _SOURCE = Path(__file__).parents[1]
 REQUIRED = inspect.Parameter.empty
@@ -153,15 +155,13 @@ def _first_sentence(text: str) -> str:
     return match[1] if match else text
 
 
-class Typed(NamedTuple):
+class Typed(dict[str, Any]):
     """What was typed, by the name of the parameter; what was left out is absent."""
 
-    values: Mapping[str, Any]
-
-    def of(self, group: Group, readers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    def of(self, group: Group) -> dict[str, Any]:
         """The arguments of one callable, read from their texts."""
-        found = {each.name: self.values[each.name] for each in group.parameters if each.name in self.values}
-        return {name: readers[name](value) if name in readers else value for name, value in found.items()}
+        found = {each.name: self[each.name] for each in group.parameters if each.name in self}
+        return {name: READERS[name](value) if name in READERS else value for name, value in found.items()}
 
 
 def with_options(*groups: Group) -> Callable[[Callable[..., None]], Callable[..., None]]:
