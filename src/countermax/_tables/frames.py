@@ -372,10 +372,9 @@ class ArrowFrame(AbstractFrame):
                 values = values.dictionary_encode()
             except pa.ArrowNotImplementedError as error:
                 raise InputError(f"`outcome` must hold plain labels, got {values.type}") from error
-        if isinstance(values, pa.ChunkedArray):
-            if not values.num_chunks:
-                return np.zeros(0, np.int64), []
-            values = values.unify_dictionaries().combine_chunks()
+        if not values.num_chunks:
+            return np.zeros(0, np.int64), []
+        values = values.unify_dictionaries().combine_chunks()
         return numbers_of(values.indices, np.int64(-1)).astype(np.int64), values.dictionary.to_pylist()
 
     def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
@@ -447,8 +446,7 @@ class ArrowFrame(AbstractFrame):
             column = column.cast(pa.int8())
         if not types.is_float64(kind):
             column = column.cast(pa.float64(), safe=False)
-        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        found = [numbers_of(each, np.float64(np.nan)) for each in chunks]
+        found = [numbers_of(each, np.float64(np.nan)) for each in column.chunks]
         return found[0] if len(found) == 1 else np.concatenate([np.zeros(0), *found])
 
 
