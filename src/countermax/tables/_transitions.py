@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -98,11 +99,11 @@ class Transitions(AbstractResult):
         """For each outcome seen, then for everybody: the count of each outcome instead, and its share `P(instead)`."""
         found, labels = [], told_apart(self.labels)
         counts, lower, upper = (_with_total(each) for each in (self.counts, *self.bounds))
-        seen, intervals = _with_total(self.seen), (self.interval, self.whole_interval)
-        whose = _or_nan(seen)[:, None]
+        seen = _with_total(self.seen)
+        whose, scaled = _or_nan(seen)[:, None], partial(_scaled, numbers=seen)
         kinds = (
-            ("count({})", counts, Bounds(lower, upper), *(_scaled(each, seen) for each in intervals)),
-            ("P({})", counts / whose, Bounds(lower / whose, upper / whose), *intervals),
+            ("count({})", counts, Bounds(lower, upper), scaled(self.interval), scaled(self.whole_interval)),
+            ("P({})", counts / whose, Bounds(lower / whose, upper / whose), self.interval, self.whole_interval),
         )
         for place, about in enumerate([*(f"seen {label}" for label in labels), EVERYBODY]):
             for quantity, values, limits, interval, whole in kinds:
