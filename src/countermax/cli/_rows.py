@@ -12,8 +12,8 @@ from countermax.cli._shared import Address, Outputs, Overwrite, connect, one_lin
 if TYPE_CHECKING:
     from countermax.tables import Rows, SwitchingTable
 
-_BY = declared("tables/_problem.py:Rows.by").optional().parameters[0]._replace(name="by")
-ROWS = Group((*declared("tables/_problem.py:Rows").without("data", "refit", "utilities").parameters, _BY))
+_BY = declared("tables/_problem.py:Rows.by").optional()["column"]._replace(name="by")
+ROWS = Group(declared("tables/_problem.py:Rows").without("data", "refit", "utilities"), by=_BY)
 _COUNTERFACTUALS, _WRITE, _TRANSITIONS, _SWITCHING, _EFFECTS = (
     declared(f"tables/_problem.py:Rows.{verb}")
     for verb in ("counterfactuals", "write", "transitions", "switching", "effects")
