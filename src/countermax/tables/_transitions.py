@@ -14,7 +14,7 @@ from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from countermax._core.results import AbstractResult, Row, Table, shortened_table, tables_of
 from countermax._core.words import confidence, number, percent, percents, span
-from countermax._tables.frames import Codes, Flags, Floats
+from countermax._tables.frames import Flags, Floats
 from countermax.bounds import Bounds
 from countermax.comparison._measuring import ANY, EVERYBODY
 from countermax.couplings import AbstractCoupling
@@ -185,7 +185,8 @@ class TallySums(AbstractSums):
         size, used = len(self.cells), among & ~chunk.bad
         some = slice(None) if used.all() else used
         x, p = chunk.x[some], (np.exp(chunk.log_p) if chunk.p.are_logs else chunk.p.values)[some]
-        self.cells += _summed(cells[:, some], x, chunk.weight[some], size)
+        numbers, weight = cells[:, some], chunk.weight[some]
+        self.cells += np.stack([numbers @ np.where(x == outcome, weight, 0.0) for outcome in range(size)])
         expected = p.sum(axis=0)
         self.expected += [np.bincount(x, minlength=size), expected, expected - np.einsum("ij,ij->j", p, p)]
         self.bootstrap.add(chunk.x, cells[:size], used)
@@ -234,7 +235,6 @@ def table_transitions(
     limits = None
     if refitting is not None:
         quick = replace(tally, num_resamples=0)
-
         seen = totals.each(lambda sums: sums.cells[:, :size].sum(axis=1)).T
 
         def measure(chunks: Sequence[Chunk]) -> Floats:
@@ -270,11 +270,6 @@ def table_transitions(
         )
 
     return totals.result(source.question.by, result)
-
-
-def _summed(cells: Floats, x: Codes, weight: Floats, size: int) -> Floats:
-    """The numbers of rows with each outcome, added up, [seen, numbers]."""
-    return np.stack([cells @ np.where(x == outcome, weight, 0.0) for outcome in range(size)])
 
 
 def _shares(cells: Floats, seen: Floats) -> Floats:
