@@ -103,7 +103,27 @@ def run_demo(out: str | Path) -> Demo:
     written = [write_atomically(folder / example.file, _bundled(example.file))]
     written.extend(write_atomically(folder / f"{name}.png", png) for name, png in pictures.items())
     written.append(write_atomically(folder / "comparison.json", comparison.to_json()))
-    written.append(_write_page(folder / "report.html", example, comparison, causes, findings, pictures))
+    elements = [
+        paragraph(example.about),
+        heading("One patient, several answers"),
+        *map(paragraph, comparison.summary().splitlines()),
+        *(paragraph(finding) for finding in findings[:2]),
+        picture(pictures["answers"], "counterfactual probabilities of each coupling, with bounds and intervals"),
+        heading("Why they differ: how the two worlds are coupled"),
+        picture(pictures["couplings"], "joint law of the outcomes in both worlds under each coupling"),
+        heading("What the choice does to the treatment effect"),
+        paragraph(findings[2]),
+        picture(pictures["variances"], "variance of the treatment effect under each coupling, with intervals"),
+        paragraph(findings[3]),
+        heading("Two scores at once: a coupling that is learned"),
+        paragraph(findings[4]),
+        picture(pictures["learned"], "expected loss of fixed and learned couplings, with the optimum"),
+        heading("All numbers"),
+        *comparison._grids(),
+        *causes._grids(),
+        paragraph(" ".join(comparison.notes), note=True),
+    ]
+    written.append(write_page(folder / "report.html", example.title, elements))
     return Demo(example, comparison, causes, evaluation, findings, tuple(written))
 
 
@@ -180,40 +200,6 @@ def _findings(example: Example, comparison: Comparison) -> tuple[str, ...]:
         f"probability {_with_interval(comparison.row('win probability'), 2)}, ties counted half: the win probability "
         "of Mann and Whitney, which the trial shows. How many patients would themselves have done better, it does not "
         f"show: {_with_interval(better, 2)} over all couplings.",
-    )
-
-
-def _write_page(
-    path: Path,
-    example: Example,
-    comparison: Comparison,
-    causes: Causation,
-    findings: tuple[str, ...],
-    pictures: Mapping[str, bytes],
-) -> Path:
-    return write_page(
-        path,
-        example.title,
-        [
-            paragraph(example.about),
-            heading("One patient, several answers"),
-            *map(paragraph, comparison.summary().splitlines()),
-            *(paragraph(finding) for finding in findings[:2]),
-            picture(pictures["answers"], "counterfactual probabilities of each coupling, with bounds and intervals"),
-            heading("Why they differ: how the two worlds are coupled"),
-            picture(pictures["couplings"], "joint law of the outcomes in both worlds under each coupling"),
-            heading("What the choice does to the treatment effect"),
-            paragraph(findings[2]),
-            picture(pictures["variances"], "variance of the treatment effect under each coupling, with intervals"),
-            paragraph(findings[3]),
-            heading("Two scores at once: a coupling that is learned"),
-            paragraph(findings[4]),
-            picture(pictures["learned"], "expected loss of fixed and learned couplings, with the optimum"),
-            heading("All numbers"),
-            *comparison._grids(),
-            *causes._grids(),
-            paragraph(" ".join(comparison.notes), note=True),
-        ],
     )
 
 

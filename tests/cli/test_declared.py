@@ -40,7 +40,7 @@ EVERYTHING = list(_everything())
 def test_what_is_read_from_the_source_is_what_python_has(where, what):
     real = [each for each in inspect.signature(what).parameters.values()]
     real = [each for each in real if each.name != "self" and each.kind is not each.VAR_KEYWORD]
-    found = declared(where).parameters
+    found = declared(where).values()
     assert [each.name for each in found] == [each.name for each in real]
     for mine, its in zip(found, real, strict=True):
         assert mine.default == its.default or (mine.default is None and its.default is not REQUIRED), mine.name
@@ -48,14 +48,14 @@ def test_what_is_read_from_the_source_is_what_python_has(where, what):
 
 @pytest.mark.parametrize(("where", "what"), EVERYTHING, ids=lambda value: value if isinstance(value, str) else "")
 def test_every_parameter_says_what_it_is_in_a_sentence(where, what):
-    for each in declared(where).parameters:
+    for each in declared(where).values():
         assert re.fullmatch(r"[A-Z0-9\[`].*[.]", each.help), f"{where}, {each.name}: {each.help!r}"
 
 
 @pytest.mark.parametrize("verb", VERBS["Trial"])
 def test_worlds_are_asked_as_trials_are_where_the_arguments_are_documented(verb):
-    asked = [each.name for each in declared(f"trial/_worlds.py:Worlds.{verb}").parameters]
-    assert set(asked) <= {each.name for each in declared(f"trial/_trial.py:Trial.{verb}").parameters}
+    asked = list(declared(f"trial/_worlds.py:Worlds.{verb}"))
+    assert set(asked) <= set(declared(f"trial/_trial.py:Trial.{verb}"))
 
 
 def test_no_command_has_an_option_without_help():

@@ -7,6 +7,8 @@ from decimal import Decimal
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from asking import counterfactuals
 
@@ -27,6 +29,26 @@ def test_tables_import_no_library_of_frames_nor_ray_and_a_frame_brings_its_own_o
     code += f"assert as_frame({library}.{make}({{'a': [1, 2]}}), 7).row_name(1) == 'row 8 (counted from 0)'\n"
     code += f"assert {other!r} not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("ending", "text"), [("parquet", "string"), ("parquet", "large_string"), ("csv", "string")])
+def test_files_are_answered_without_pandas(tmp_path, ending, text):
+    """Importing it takes longer than most answers; pandas itself writes texts as large ones."""
+    source = tmp_path / f"in.{ending}"
+    texts = pa.array(["ill", "well"]).cast(text)
+    table = pa.table({"y": texts, "p_ill": [0.6, 0.4], "p_well": [0.4, 0.6], "q_ill": [0.3, 0.1], "q_well": [0.7, 0.9]})
+    writer = pa.csv.write_csv if ending == "csv" else pa.parquet.write_table
+    writer(table, source)
+    code = f"""
+import sys
+from countermax import Rows
+rows = Rows({str(source)!r}, outcome="y", factual="p_", counterfactual="q_")
+rows.transitions(num_resamples=0)
+rows.write({str(tmp_path / "out.parquet")!r})
+assert "pandas" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert pa.parquet.read_schema(tmp_path / "out.parquet").field("counterfactual_most_likely").type == texts.type
 
 
 @pytest.mark.parametrize(

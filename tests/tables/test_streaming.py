@@ -16,6 +16,7 @@ from countermax import InputError
 from countermax._core import extras
 from countermax._tables import jsonl as _jsonl
 from countermax._tables import text as _text
+from countermax._tables.files import open_table
 from countermax._tables.writing import write_table
 from countermax.cli import app
 from countermax.couplings import _nested
@@ -137,6 +138,10 @@ def test_a_name_that_comes_late_in_json_lines_is_a_column_all_the_same(tmp_path,
     assert found["counterfactual_problem"].notna().tolist() == [True, True, False, False]
     counterfactuals_file(source, tmp_path / "out.jsonl", **ASK, errors="missing")
     assert read(tmp_path / "out.jsonl")["counterfactual_b"].isna().tolist() == [True, True, False, False]
+    file = open_table(source)
+    file.ask(None, (), flags=file.names)
+    with pytest.raises(InputError, match=r"first rows must have all columns, but have no 'note', 'p_b', 'q_b'"):
+        list(file.chunks(10))  # by a reader that does not begin again
 
 
 def test_an_empty_cell_of_a_csv_is_a_missing_value_and_nothing_else_is(tmp_path):

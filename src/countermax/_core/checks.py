@@ -37,12 +37,12 @@ def as_array(name: str, value: Any, ndim: int, batches: str = "use jax.vmap for 
     except jax.errors.TracerArrayConversionError:  # a list, say, with traced numbers in it
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` must be {numbers}, got {shortened(value)}") from error
+        raise InputError(f"`{name}` must be {numbers}, got {shown(value)}") from error
     dtype = array.dtype
     if jnp.issubdtype(dtype, np.bool_) or jnp.issubdtype(dtype, jnp.complexfloating):
         raise InputError(f"`{name}` must hold real numbers, got {dtype}")
     if not (jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating) or dtype == np.longdouble):
-        raise InputError(f"`{name}` must be {numbers}, got {shortened(value)}")
+        raise InputError(f"`{name}` must be {numbers}, got {shown(value)}")
     if array.ndim != ndim:
         hint = f"; {batches}" if array.ndim > ndim else ""
         raise InputError(f"`{name}` must be {kind}, got shape {array.shape}{hint}")
@@ -72,11 +72,6 @@ def log_softmax(logits: Float[Array, " k"]) -> Float[Array, " k"]:
     shifted = logits - logits[likeliest]
     others = jnp.where(jnp.arange(logits.size) == likeliest, 0, jnp.exp(shifted))
     return shifted - jnp.log1p(others.sum())
-
-
-def shortened(value: object) -> str:
-    """A value for a message: in one line, and not too long."""
-    return shown(value, 80)
 
 
 def is_traced(value: object) -> TypeGuard[jax.core.Tracer]:
@@ -252,7 +247,7 @@ def _check_same_index(p: Any, q: Any) -> None:
     if hasattr(here, "equals") and hasattr(there, "equals") and not here.equals(there):
         raise InputError(
             "`p` and `q` must have the same index, in the same order, got "
-            f"{shortened(here.tolist())} and {shortened(there.tolist())}; pass `q.reindex(p.index)`"
+            f"{shown(here.tolist())} and {shown(there.tolist())}; pass `q.reindex(p.index)`"
         )
 
 
@@ -261,12 +256,11 @@ def _as_known_outcome(log_p: LogProbs, x: Any) -> Outcome:
         array = np.asarray(x)
         place = operator.index(x) if isinstance(x, int) else operator.index(array[()])
     except (TypeError, ValueError, OverflowError) as error:
-        shown = shortened(x) if np.ndim(x) == 0 else f"shape {np.shape(x)}"
-        raise InputError(_no_outcome(shown)) from error
+        raise InputError(_no_outcome(shown(x) if np.ndim(x) == 0 else f"shape {np.shape(x)}")) from error
     if array.dtype == bool:
         raise InputError(_no_outcome(f"the boolean {x}"))
     if not 0 <= place < log_p.size:
-        raise InputError(f"`x` must lie in 0..{log_p.size - 1}, got {shortened(place)}")
+        raise InputError(f"`x` must lie in 0..{log_p.size - 1}, got {shown(place)}")
     outcome = jax.device_put(np.asarray(place, jax.dtypes.canonicalize_dtype(int)))
     if is_traced(log_p):
         return _possible(log_p, outcome)
@@ -315,7 +309,7 @@ def as_key(key: Any) -> Any:
     if dtype == jnp.uint32 and shape in ((2,), (4,)):
         return key
     raise InputError(
-        f"`key` must be one key of random numbers, `jax.random.key(0)` for instance, got {shortened(key)}; use "
+        f"`key` must be one key of random numbers, `jax.random.key(0)` for instance, got {shown(key)}; use "
         "jax.vmap for batches"
     )
 
@@ -323,7 +317,7 @@ def as_key(key: Any) -> Any:
 def as_noise(noise: Drawn, like: Any, *, uniform: bool, num_causes: int | None) -> Drawn:
     """Noise that can have been drawn: anything else would yield some outcome, too."""
     wanted, leaves = [np.shape(leaf) for leaf in jax.tree.leaves(like)], jax.tree.leaves(noise)
-    found = shortened(noise)
+    found = shown(noise)
     if not all(map(eqx.is_array_like, leaves)) or [np.shape(leaf) for leaf in leaves] != wanted:
         raise InputError(f"`noise` must be what `noise` or `abduct` gave, of shapes {wanted}, got {found}")
     for leaf in leaves:
@@ -380,7 +374,7 @@ def as_temperature(value: Any, dtype: Any) -> Scalar:
             with np.errstate(over="ignore"):
                 temperature, named = jnp.asarray(float(value), dtype), f", got {value}"
         except (TypeError, ValueError) as error:
-            raise InputError(f"`temperature` must be a number, got {shortened(value)}") from error
+            raise InputError(f"`temperature` must be a number, got {shown(value)}") from error
     least = float(np.finfo(dtype).tiny)
     must = f"`temperature` must be positive and finite{named}"
     return fail_if(temperature, lambda each: ~((each >= least) & (each < np.inf)), must)

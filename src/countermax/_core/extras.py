@@ -28,7 +28,7 @@ def import_pandas() -> Any:
 @cache
 def import_pyarrow() -> Any:
     """Arrow, where the first file comes, with all of it that reads and writes tables."""
-    return [import_module(f"pyarrow{each}") for each in ("", ".compute", ".csv", ".json", ".parquet")][0]
+    return [import_module(f"pyarrow{each}") for each in ("", ".compute", ".csv", ".parquet")][0]
 
 
 import_polars = _importer("polars frames need", "polars")

@@ -90,10 +90,7 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
     unfinished = target.parent / f".countermax-{_host()}-{os.getpid()}-{os.urandom(4).hex()}.part"
     _unfinished.add(unfinished)
     try:
-        try:
-            handle = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {reason_of(error)}; choose another place") from error
+        handle = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         with os.fdopen(handle, "wb") as file:
             _lock(handle)
             yield file

@@ -66,7 +66,7 @@ MOST_SHOWN = 60
 """Characters of a value in a message."""
 
 
-def shown(value: Any, most: int = MOST_SHOWN) -> str:
+def shown(value: Any) -> str:
     """Anything in a message: short, and never an error of its own; a number of NumPy's as Python writes it."""
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         value = value.item()
@@ -74,7 +74,7 @@ def shown(value: Any, most: int = MOST_SHOWN) -> str:
         text = " ".join(repr(value).split())
     except (ValueError, RecursionError):  # thousands of digits, which Python does not print, or thousands of brackets
         return "a number with thousands of digits" if isinstance(value, int) else f"a {type(value).__name__}"
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
 
 
 def as_seed(argument: str, value: Any) -> int:

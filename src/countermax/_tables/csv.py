@@ -11,6 +11,7 @@ from countermax._core.errors import InputError, first_line
 from countermax._core.labels import listed
 from countermax._tables import text as _text
 from countermax._tables.files import RECORD, AbstractTextTable
+from countermax._tables.frames import arrow_array
 
 _LF, _CR, _QUOTE, _COMMA = b'\n\r",'
 # A quotation mark counts where a cell begins; within a quoted cell it stands twice. What follows the closing one
@@ -62,8 +63,7 @@ class CsvTable(AbstractTextTable):
 
     def _parsed(self, block: _text.Block, starts: Places, ends: Places) -> Any:
         pa, csv = self._pa, self._pa.csv
-        wanted = self.names if self._wanted is None else self._wanted
-        types = {name: pa.float64() if name in self._numbers else pa.string() for name in wanted}
+        types = {name: pa.float64() if name in self._numbers else pa.string() for name in self._wanted}
         longest = int((ends - starts).max())
         rows = pa.py_buffer(block.data)[int(starts[0]) :]
         # A mark at the beginning of a cell, which Arrow would take for that of a file.
@@ -76,7 +76,7 @@ class CsvTable(AbstractTextTable):
                 parse_options=csv.ParseOptions(newlines_in_values=True),
                 convert_options=csv.ConvertOptions(
                     column_types=types,
-                    include_columns=wanted,
+                    include_columns=self._wanted,
                     null_values=[""],
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,
@@ -181,4 +181,4 @@ def _slices(pa: Any, data: bytes, starts: Places, ends: Places) -> Any:
     offsets = np.stack([starts, ends], axis=1).ravel()
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(data)]
     with_gaps = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-    return with_gaps.take(pa.array(np.arange(0, len(offsets) - 1, 2)))
+    return with_gaps.take(arrow_array(np.arange(0, len(offsets) - 1, 2)))

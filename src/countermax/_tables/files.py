@@ -18,7 +18,7 @@ from countermax._core.errors import InputError, first_line
 from countermax._core.extras import import_pyarrow
 from countermax._core.files import reason_of
 from countermax._core.labels import listed
-from countermax._tables.frames import AbstractFrame, as_frame, no_column
+from countermax._tables.frames import AbstractFrame, as_frame, no_column, no_rows
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
@@ -30,8 +30,8 @@ CHUNK_BYTES = 2**27  # rows with long texts come in shorter chunks
 LEAST_ROWS = 2**12  # but whole blocks of the resampling
 
 
-class MoreColumnsError(Exception):
-    """A row has a column that none before it had; reading has to begin again."""
+class MoreColumnsError(InputError):
+    """A row has a column that none of the first had; whoever can begins again, now that all of them are known."""
 
 
 class FileRows(NamedTuple):
@@ -56,7 +56,7 @@ class AbstractTableFile(ABC):
         self._pa = import_pyarrow()
         self._numbers: set[str] = set()
         self._outcome: str | None = None
-        self._wanted: list[str] | None = None
+        self._wanted: list[str] = []
         self._with_records = False
         with self._in_words():
             self.names = self._find_names()
@@ -157,7 +157,7 @@ class AbstractTextTable(AbstractTableFile):
     def empty_table(self) -> Any:
         pa = self._pa
         types = [pa.float64() if name in self._numbers else pa.string() for name in self.names]
-        return pa.schema(list(zip(self.names, types, strict=True))).empty_table()
+        return no_rows(pa.schema(list(zip(self.names, types, strict=True))))
 
 
 @final
@@ -171,7 +171,7 @@ class ParquetTable(AbstractTableFile):
         return self._open().metadata.num_rows
 
     def empty_table(self) -> Any:
-        return self._open().schema_arrow.empty_table()
+        return no_rows(self._open().schema_arrow)
 
     def _find_names(self) -> list[str]:
         return list(self._open().schema_arrow.names)

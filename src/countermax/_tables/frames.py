@@ -372,10 +372,9 @@ class ArrowFrame(AbstractFrame):
                 values = values.dictionary_encode()
             except pa.ArrowNotImplementedError as error:
                 raise InputError(f"`outcome` must hold plain labels, got {values.type}") from error
-        if isinstance(values, pa.ChunkedArray):
-            if not values.num_chunks:
-                return np.zeros(0, np.int64), []
-            values = values.unify_dictionaries().combine_chunks()
+        if not values.num_chunks:
+            return np.zeros(0, np.int64), []
+        values = values.unify_dictionaries().combine_chunks()
         return numbers_of(values.indices, np.int64(-1)).astype(np.int64), values.dictionary.to_pylist()
 
     def categories(self, values: Any) -> tuple[list[Any] | None, bool]:
@@ -447,8 +446,7 @@ class ArrowFrame(AbstractFrame):
             column = column.cast(pa.int8())
         if not types.is_float64(kind):
             column = column.cast(pa.float64(), safe=False)
-        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        found = [numbers_of(each, np.float64(np.nan)) for each in chunks]
+        found = [numbers_of(each, np.float64(np.nan)) for each in column.chunks]
         return found[0] if len(found) == 1 else np.concatenate([np.zeros(0), *found])
 
 
@@ -528,10 +526,10 @@ def _labels_as(values: list[Any], dtype: Any) -> Any:
     pa = import_pyarrow()
     if dtype == pa.int64() and all(type(value) is int for value in values):
         return arrow_array(np.array(values, np.int64))
-    if dtype == pa.string() and all(type(value) is str for value in values):
+    if dtype in (pa.string(), pa.large_string()) and all(type(value) is str for value in values):
         texts = [value.encode() for value in values]
-        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-        return pa.Array.from_buffers(dtype, len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
+        buffers = [None, *map(pa.py_buffer, (np.cumsum([0, *map(len, texts)]), b"".join(texts)))]
+        return pa.Array.from_buffers(pa.large_string(), len(texts), buffers).cast(dtype)
     return pa.array(values, type=None if pa.types.is_null(dtype) else dtype)
 
 

@@ -46,7 +46,6 @@ class JsonLinesTable(AbstractTextTable):
 
     def _tables(self) -> Iterator[Any]:
         pa = self._pa
-        wanted = self.names if self._wanted is None else self._wanted
         known = set(self.names)
         for block, lines in self._blocks():
             rows = self._objects(block, lines)
@@ -54,9 +53,12 @@ class JsonLinesTable(AbstractTextTable):
                 every = (row for block, lines in self._blocks() for row in self._objects(block, lines))
                 self.names = list({name: None for row in every for name in row})
                 self._check_names()
-                raise MoreColumnsError
+                new = listed(name for name in self.names if name not in known)
+                raise MoreColumnsError(
+                    f"cannot read {self.path}: its first rows must have all columns, but have no {new}"
+                )
             columns: dict[str, Any] = {}
-            for name in wanted:
+            for name in self._wanted:
                 values = [row.get(name) for row in rows]
                 if name in self._numbers:
                     columns[name] = self._as_numbers(block, name, values)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from countermax.cli._declared import Typed, declared, with_options
-from countermax.cli._shared import READERS, Address, Outputs, connect, one_line_errors, words
+from countermax.cli._shared import Address, Outputs, connect, one_line_errors, words
 
 if TYPE_CHECKING:
     from countermax import Cohort, Posterior
@@ -58,8 +58,8 @@ def evaluate_policy(
     from countermax._core.quantities import as_seed
 
     key = jax.random.key(as_seed("--seed", seed))
-    asked = given.of(_EVALUATE, READERS)
-    couplings = words(given.values.get("couplings", ""))
+    asked = given.of(_EVALUATE)
+    couplings = words(given.get("couplings", ""))
     outputs.deliver(lambda: _cohort(given, log, policy, address).evaluate(**asked, key=key), log, policy, *couplings)
 
 
@@ -74,14 +74,14 @@ def explain(given: Typed, log: Log, policy: Policy, outputs: Outputs, address: A
     """
     from countermax import Posterior
 
-    asked = given.of(_EXPLAIN.without("features"), READERS)
-    posterior = Posterior(**given.of(_POSTERIOR, READERS))
+    asked = given.of(_EXPLAIN.without("features"))
+    posterior = Posterior(**given.of(_POSTERIOR))
 
     def ask() -> "AbstractResult":
         cohort = _cohort(given, log, policy, address, posterior)
         return (cohort.explain if "episode" in asked else cohort.rank)(**asked)
 
-    outputs.deliver(ask, log, policy, *words(given.values.get("couplings", "")))
+    outputs.deliver(ask, log, policy, *words(given.get("couplings", "")))
 
 
 @one_line_errors
@@ -112,14 +112,14 @@ def improve(
 
     if policy is not None:
         raise InputError("--policy is for explain and evaluate-policy: improve finds a plan of its own")
-    asked, posterior = given.of(_IMPROVE, READERS), Posterior(**given.of(_POSTERIOR, READERS))
-    wanted = Changes(**given.of(_CHANGES, READERS), most=changes)
+    asked, posterior = given.of(_IMPROVE), Posterior(**given.of(_POSTERIOR))
+    wanted = Changes(**given.of(_CHANGES), most=changes)
 
     def ask() -> "AbstractResult":
         cohort = _cohort(given, log, None, address, posterior)
         return (cohort.best_changes if "episode" in asked else cohort.rank_changes)(**asked, changes=wanted)
 
-    outputs.deliver(ask, log, *words(given.values.get("coupling", "")))
+    outputs.deliver(ask, log, *words(given.get("coupling", "")))
 
 
 def _cohort(
@@ -128,10 +128,10 @@ def _cohort(
     from countermax._core.errors import InputError
     from countermax.mdp import Cohort, Measurements, StepsFile
 
-    connect(given.values.get("engine", "local"), address)
-    steps: StepsFile | Measurements = StepsFile(log, **given.of(_STEPS, READERS))
-    if "features" in given.values:
-        steps = Measurements(log, **given.of(_MEASURED, READERS))
-    elif idle := list(given.of(_MEASURED.without("columns", "score"), READERS)):
+    connect(given.get("engine", "local"), address)
+    steps: StepsFile | Measurements = StepsFile(log, **given.of(_STEPS))
+    if "features" in given:
+        steps = Measurements(log, **given.of(_MEASURED))
+    elif idle := list(given.of(_MEASURED.without("columns", "score"))):
         raise InputError(f"--{idle[0].replace('_', '-')} needs --features: without them the log has states of its own")
-    return Cohort(steps, policy, **given.of(_COHORT, READERS), posterior=posterior)
+    return Cohort(steps, policy, **given.of(_COHORT), posterior=posterior)

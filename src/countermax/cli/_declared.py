@@ -7,12 +7,13 @@ import ast
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
+
+from countermax.cli._shared import READERS
 
 _SOURCE = Path(__file__).parents[1]
 REQUIRED = inspect.Parameter.empty
@@ -49,24 +50,21 @@ class Declared(NamedTuple):
         return Annotated[wanted, typer.Option(f"--{self.name.replace('_', '-')}", help=help)]
 
 
-@dataclass(frozen=True)
-class Group:
-    """Parameters that one callable of the library takes."""
+class Group(dict[str, Declared]):
+    """Parameters that one callable of the library takes, by name."""
 
-    parameters: tuple[Declared, ...]
-
-    def __contains__(self, name: object) -> bool:
-        return any(each.name == name for each in self.parameters)
+    @classmethod
+    def of(cls, parameters: Iterable[Declared]) -> "Group":
+        """Some parameters, in their order."""
+        return cls((each.name, each) for each in parameters)
 
     def without(self, *names: str) -> "Group":
         """All but some of them."""
-        return Group(tuple(each for each in self.parameters if each.name not in names))
+        return Group.of(each for name, each in self.items() if name not in names)
 
     def optional(self) -> "Group":
         """The same, none of them required."""
-        return Group(
-            tuple(each._replace(default=None if each.default is REQUIRED else each.default) for each in self.parameters)
-        )
+        return Group.of(each._replace(default=None) if each.default is REQUIRED else each for each in self.values())
 
 
 @functools.cache
@@ -84,21 +82,19 @@ def declared(where: str) -> Group:
     helps = _arguments(node)
     if isinstance(node, ast.ClassDef):
         if (init := _named(node, "__init__")) is None:
-            return Group(tuple(_fields(node)))
+            return Group.of(_fields(node))
         node, helps = init, helps | _arguments(init)
     plain = [each for each in node.args.args if each.arg not in ("self", "cls")]
     defaults: list[Any] = [None] * (len(plain) - len(node.args.defaults)) + node.args.defaults
     both = [*zip(plain, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
-    return Group(
-        tuple(
-            Declared(
-                each.arg,
-                "" if each.annotation is None else ast.unparse(each.annotation),
-                _value(constants.get(getattr(default, "id", ""), default)),
-                helps.get(each.arg, ""),
-            )
-            for each, default in both
+    return Group.of(
+        Declared(
+            each.arg,
+            "" if each.annotation is None else ast.unparse(each.annotation),
+            _value(constants.get(getattr(default, "id", ""), default)),
+            helps.get(each.arg, ""),
         )
+        for each, default in both
     )
 
 
@@ -153,15 +149,13 @@ def _first_sentence(text: str) -> str:
     return match[1] if match else text
 
 
-class Typed(NamedTuple):
+class Typed(dict[str, Any]):
     """What was typed, by the name of the parameter; what was left out is absent."""
 
-    values: Mapping[str, Any]
-
-    def of(self, group: Group, readers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    def of(self, group: Group) -> dict[str, Any]:
         """The arguments of one callable, read from their texts."""
-        found = {each.name: self.values[each.name] for each in group.parameters if each.name in self.values}
-        return {name: readers[name](value) if name in readers else value for name, value in found.items()}
+        found = {name: self[name] for name in group if name in self}
+        return {name: READERS[name](value) if name in READERS else value for name, value in found.items()}
 
 
 def with_options(*groups: Group) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -173,8 +167,8 @@ def with_options(*groups: Group) -> Callable[[Callable[..., None]], Callable[...
     def made(command: Callable[..., None]) -> Callable[..., None]:
         every: dict[str, Declared] = {}
         for group in groups:
-            for each in group.parameters:
-                every.setdefault(each.name, each)
+            for name, each in group.items():
+                every.setdefault(name, each)
         own = list(inspect.signature(command).parameters.values())[1:]
         options = [_option(name, each.initial, each.option) for name, each in every.items()]
         options += [option for each in own for option in _own_options(each)]

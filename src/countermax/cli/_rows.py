@@ -7,13 +7,13 @@ import typer
 
 from countermax._core.files import check_outputs
 from countermax.cli._declared import Group, Typed, declared, with_options
-from countermax.cli._shared import READERS, Address, Outputs, Overwrite, connect, one_line_errors, show, words
+from countermax.cli._shared import Address, Outputs, Overwrite, connect, one_line_errors, show, words
 
 if TYPE_CHECKING:
     from countermax.tables import Rows, SwitchingTable
 
-_BY = declared("tables/_problem.py:Rows.by").optional().parameters[0]._replace(name="by")
-ROWS = Group((*declared("tables/_problem.py:Rows").without("data", "refit", "utilities").parameters, _BY))
+_BY = declared("tables/_problem.py:Rows.by").optional()["column"]._replace(name="by")
+ROWS = Group(declared("tables/_problem.py:Rows").without("data", "refit", "utilities"), by=_BY)
 _COUNTERFACTUALS, _WRITE, _TRANSITIONS, _SWITCHING, _EFFECTS = (
     declared(f"tables/_problem.py:Rows.{verb}")
     for verb in ("counterfactuals", "write", "transitions", "switching", "effects")
@@ -48,9 +48,9 @@ def counterfactuals(
     Example: countermax counterfactuals 's3://lake/trial/*.parquet' --engine ray ... -o s3://lake/answers
     """
     if Path(out).suffix and not (out.endswith("/") or Path(out).is_dir()):  # the library looks after folders
-        check_outputs([("--out", out)], [data, given.values.get("coupling", "")], overwrite=overwrite)
-    found = rows_of(given, data, address).write(out, **given.of(_WRITE, READERS), overwrite=overwrite)
-    over = {"any": "any coupling", "stable": "stable couplings"}.get(given.values.get("bounds", "any"))
+        check_outputs([("--out", out)], [data, given.get("coupling", "")], overwrite=overwrite)
+    found = rows_of(given, data, address).write(out, **given.of(_WRITE), overwrite=overwrite)
+    over = {"any": "any coupling", "stable": "stable couplings"}.get(given.get("bounds", "any"))
     show(f"coupling: {found.coupling}" + (f"; bounds are over {over}" if over else ""))
     show("\n".join(found.notes))
     what = f"{found.num_rows:,} rows"
@@ -64,8 +64,8 @@ def transitions(given: Typed, data: Data, outputs: Outputs, address: Address = N
 
     Example: countermax transitions customers.parquet --outcome status --factual p_ --counterfactual q_ --plot flows.png
     """
-    asked = given.of(_TRANSITIONS, READERS)
-    outputs.deliver(lambda: rows_of(given, data, address).transitions(**asked), data, given.values.get("coupling"))
+    asked = given.of(_TRANSITIONS)
+    outputs.deliver(lambda: rows_of(given, data, address).transitions(**asked), data, given.get("coupling"))
 
 
 @one_line_errors
@@ -75,8 +75,8 @@ def effects(given: Typed, data: Data, outputs: Outputs, address: Address = None)
 
     Example: countermax effects customers.parquet --factual p_ --counterfactual q_ --score churned=0,stays=1
     """
-    asked = given.of(_EFFECTS, READERS)
-    reads = (data, *words(given.values.get("couplings", "")))
+    asked = given.of(_EFFECTS)
+    reads = (data, *words(given.get("couplings", "")))
     outputs.deliver(lambda: rows_of(given, data, address).effects(**asked), *reads)
 
 
@@ -92,18 +92,18 @@ def switching(given: Typed, data: Data, outputs: Outputs, address: Address = Non
     def ask() -> "SwitchingTable":
         from countermax.tables import Utilities
 
-        utilities = Utilities(**given.of(_UTILITIES, READERS))
-        return rows_of(given, data, address, utilities=utilities).switching(**given.of(_SWITCHING, READERS))
+        utilities = Utilities(**given.of(_UTILITIES))
+        return rows_of(given, data, address, utilities=utilities).switching(**given.of(_SWITCHING))
 
-    outputs.deliver(ask, data, given.values.get("coupling"))
+    outputs.deliver(ask, data, given.get("coupling"))
 
 
 def rows_of(given: Typed, data: str, address: str | None, **more: Any) -> "Rows":
     """The table that was typed, with an engine to ask it."""
     from countermax.tables import Rows
 
-    connect(given.values.get("engine", "local"), address)
-    options = given.of(ROWS, READERS)
+    connect(given.get("engine", "local"), address)
+    options = given.of(ROWS)
     by = options.pop("by", None)
     rows = Rows(data, **options, **more)
     return rows if by is None else rows.by(by)

@@ -9,7 +9,6 @@ from countermax._core.errors import InputError
 from countermax.cli._declared import Typed, declared, with_options
 from countermax.cli._rows import ROWS, rows_of
 from countermax.cli._shared import (
-    READERS,
     Address,
     Outputs,
     Overwrite,
@@ -56,9 +55,9 @@ def compare(given: Typed, outputs: Outputs, data: Data = None, explore: Explore 
 
     Or from counts: countermax compare --control 30,40,30 --treated 10,30,60 --labels dead,ill,well --seen dead
     """
-    asked = given.of(_COMPARE, READERS)
-    reads = (data, *words(given.values.get("couplings", "")))
-    if explore is not None and any(name in given.values for name in ("weights", "clusters", "strata")):
+    asked = given.of(_COMPARE)
+    reads = (data, *words(given.get("couplings", "")))
+    if explore is not None and any(name in given for name in ("weights", "clusters", "strata")):
         from countermax.comparison._result import UNEXPLORED  # before the work is done
 
         raise InputError(UNEXPLORED)
@@ -74,18 +73,17 @@ def causes(given: Typed, outputs: Outputs, data: CausesData = None, address: Add
 
     Or of a table with predictions: countermax causes customers.parquet --factual p_ --counterfactual q_ --event stays
     """
-    typed = given.values
-    predicted = data is not None and ("factual" in typed or "counterfactual" in typed)
+    predicted = data is not None and ("factual" in given or "counterfactual" in given)
     if predicted:
-        others = [name for name in typed if name not in ROWS and name not in _CAUSES_OF_ROWS]
+        others = [name for name in given if name not in ROWS and name not in _CAUSES_OF_ROWS]
         _refuse(others, "is for a file of people; with --factual and --counterfactual a table has predictions instead")
-        if not {"factual", "counterfactual"} <= typed.keys():
+        if not {"factual", "counterfactual"} <= given.keys():
             raise InputError("--factual and --counterfactual must both be given: the columns of two predictions")
     else:
-        others = [name for name in typed if name in ROWS and name not in _TRIAL and name not in _WORLDS]
+        others = [name for name in given if name in ROWS and name not in _TRIAL and name not in _WORLDS]
         _refuse(others, "is for a table with predictions, in columns that --factual and --counterfactual name")
-    asked = given.of(_CAUSES_OF_ROWS if predicted else _CAUSES, READERS)
-    reads = (data, typed.get("observational"), *words(typed.get("couplings", "")))
+    asked = given.of(_CAUSES_OF_ROWS if predicted else _CAUSES)
+    reads = (data, given.get("observational"), *words(given.get("couplings", "")))
 
     def ask() -> Any:
         return rows_of(given, str(data), address) if predicted else _problem(given, data)
@@ -97,30 +95,29 @@ def _problem(given: Typed, data: str | Path | None) -> Any:
     """A trial from a file or from counts, or two known laws: what was typed decides."""
     from countermax.trial import Design, Trial, Worlds
 
-    typed = given.values
-    laws = [name for name in typed if name in _WORLDS and name not in (*_BOTH, "seed")]
+    laws = [name for name in given if name in _WORLDS and name not in (*_BOTH, "seed")]
     if data is not None:
         _refuse(
             laws, "goes without a file of people; of a table with predictions ask `causes`, `transitions`, `effects`"
         )
-        absent = [name for name in ("outcome", "arm") if name not in typed]
+        absent = [name for name in ("outcome", "arm") if name not in given]
         if absent:
             raise InputError(f"{data} needs {' and '.join(f'--{name}' for name in absent)}: names of its columns")
-        design = given.of(_DESIGN, READERS)
-        return Trial(data, **given.of(_TRIAL, READERS), design=Design(**design) if design else None)
-    of_rows = [name for name in typed if name in _DESIGN or name in _OF_ROWS]
+        design = given.of(_DESIGN)
+        return Trial(data, **given.of(_TRIAL), design=Design(**design) if design else None)
+    of_rows = [name for name in given if name in _DESIGN or name in _OF_ROWS]
     _refuse(of_rows, "needs a file with one row for each person")
     pair = ("factual", "counterfactual") if laws else ("control", "treated")
-    absent = [f"--{name}" for name in pair if name not in typed]
+    absent = [f"--{name}" for name in pair if name not in given]
     if absent:
         raise InputError(
             "a file, or --control and --treated (counts), or --factual and --counterfactual (probabilities) must be "
             f"given; {' and '.join(absent)} is missing"
         )
-    _refuse([name for name in ("control", "treated") if laws and name in typed], "goes without --factual")
-    values = [numbers(f"--{name}", typed[name]) for name in pair]
+    _refuse([name for name in ("control", "treated") if laws and name in given], "goes without --factual")
+    values = [numbers(f"--{name}", given[name]) for name in pair]
     group = (_WORLDS if laws else _TRIAL.without(*_OF_ROWS)).without(*pair)
-    return (Worlds if laws else Trial.from_counts)(*values, **given.of(group, READERS))
+    return (Worlds if laws else Trial.from_counts)(*values, **given.of(group))
 
 
 def _refuse(names: list[str], why: str) -> None:

@@ -1,7 +1,8 @@
 """Gymnasium: wrappers that keep a log of what happens in an environment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
@@ -78,21 +79,15 @@ class _Recording:
         if not kept:
             raise InputError("the recorder must have seen a step, but has none; call reset() and step() first")
         _ = self.absorbing
-        lengths = np.array([len(episode.actions) for episode in kept])
-        longest = lengths.max()
-        states = np.zeros((len(kept), longest + 1), np.int64)
-        actions, rewards = np.zeros((len(kept), longest), np.int64), np.zeros((len(kept), longest))
-        for place, episode in enumerate(kept):
-            count = lengths[place]
-            states[place, : count + 1], actions[place, :count] = episode.states, episode.actions
-            rewards[place, :count] = episode.rewards
-            if self._end_state and episode.end == _TERMINATED:
-                states[place, count] = self._num_states
+
+        def padded(values: Iterable[list[Any]]) -> np.ndarray:
+            return np.array(list(zip_longest(*values, fillvalue=0))).T
+
         return EpisodeLog(
-            states=states,
-            actions=actions,
-            rewards=rewards,
-            lengths=lengths,
+            states=padded(episode.states for episode in kept),
+            actions=padded(episode.actions for episode in kept),
+            rewards=padded(episode.rewards for episode in kept),
+            lengths=np.array([len(episode.actions) for episode in kept]),
             num_states=self._num_states + self._end_state,
             num_actions=self._num_actions,
         )
@@ -107,9 +102,7 @@ class _Recording:
         """A mask of the states in which episodes terminated; refused if they were also seen to continue there."""
         kept = self._kept()
         ends = np.zeros(self._num_states + self._end_state, bool)
-        if self._end_state:
-            ends[-1] = True
-            return ends
+        ends[-1] = self._end_state
         ends[[episode.states[-1] for episode in kept if episode.end == _TERMINATED]] = True
         for place, episode in enumerate(kept):
             inside = episode.states[:-1] if episode.end == _TERMINATED else episode.states
@@ -138,7 +131,7 @@ class _Recording:
     ) -> None:
         state = _index("state", self._state_of(observation), self._num_states)
         episode.actions.append(_index("action", self._action_of(action), self._num_actions))
-        episode.states.append(state)
+        episode.states.append(self._num_states if self._end_state and terminated else state)
         episode.rewards.append(float(reward))
         if terminated or truncated:
             episode.end = _TERMINATED if terminated else _TRUNCATED

@@ -138,7 +138,7 @@ def table_causes(
             individual=source.mapped(individual_causes, keeping) if sums is totals.whole else None,
         )
 
-    return result(totals.whole, 0, totals.results(source.question.by, lambda sums, place: result(sums, place, {})))
+    return totals.result(source.question.by, result)
 
 
 def _rows(asked: CausesAsked, means: Floats, refitted: Refitted | None, group: int) -> Iterator[Row]:

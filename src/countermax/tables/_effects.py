@@ -119,8 +119,7 @@ class TableEffects(AbstractResult):
 def table_effects(source: AbstractSource, compared: Compared, refitting: Refitting | None) -> TableEffects:
     """What the effects of all rows add up to; each row's own where an outcome was seen."""
     reader, scores = source.reader, compared.scores
-    names, sent = list(compared.couplings), Compared(scores, compared.couplings, None)
-    adding = _AddedEffects(compared.scores.centred, compared.couplings)
+    names, adding = list(compared.couplings), _AddedEffects(scores, compared.couplings)
     totals = source.total(adding)
     refitted = None
     if refitting is not None:
@@ -162,7 +161,7 @@ def table_effects(source: AbstractSource, compared: Compared, refitting: Refitti
             choice=choice,
             reason=reason,
             fit=compared.learned,
-            individual=source.mapped(individual_effects, sent) if is_whole and reader.outcome is not None else None,
+            individual=source.mapped(individual_effects, adding) if is_whole and reader.outcome is not None else None,
             groups=groups,
             **sums.counts.shown,
             sample=f"{count:,} rows",
@@ -170,7 +169,7 @@ def table_effects(source: AbstractSource, compared: Compared, refitting: Refitti
             notes=(*notes, *count_notes(sums.counts), _scores.PRECISION),
         )
 
-    return result(totals.whole, 0, totals.results(source.question.by, lambda sums, place: result(sums, place, {})))
+    return totals.result(source.question.by, result)
 
 
 def _bounds(scores: Scores, sums: "EffectSums", pairs: Callable[[], _scores.Weighted | None]) -> Bounds | None:
@@ -265,7 +264,7 @@ class EffectSums:
 
 @dataclass(frozen=True, eq=False)
 class _AddedEffects:
-    """Adds effects up."""
+    """Adds effects on the centred scores up."""
 
     scores: Scores
     couplings: Mapping[str, AbstractCoupling]
@@ -276,7 +275,7 @@ class _AddedEffects:
 
     def measure(self, chunk: Chunk) -> Floats:
         """What `_of_worlds` says of each row, with zeros where there is no answer."""
-        good, scores = np.flatnonzero(~chunk.bad), self.scores
+        good, scores = np.flatnonzero(~chunk.bad), self.scores.centred
         count = len(scores.names) + len(self.couplings) + 2
         found = np.zeros((count, len(chunk.x)))
         if not len(good):
@@ -311,15 +310,15 @@ def _of_worlds(couplings: Sequence[AbstractCoupling], scores: Scores, log_p: Flo
     return np.stack(lines)
 
 
-def individual_effects(compared: Compared, reader: RowReader) -> Any:
+def individual_effects(asked: _AddedEffects, reader: RowReader) -> Any:
     """A frame with each row's effect on each score under each coupling, and its bounds."""
-    scores, couplings = compared.scores.centred, list(compared.couplings.values())
+    scores, couplings = asked.scores.centred, list(asked.couplings.values())
     each = [f"effect_{name}_" for name in scores.names] if len(scores.names) > 1 else ["effect_"]
-    names = [f"{begin}{name.replace(' ', '_')}" for name in compared.couplings for begin in each]
+    names = [f"{begin}{name.replace(' ', '_')}" for name in asked.couplings for begin in each]
     names += [f"{begin}{side}" for begin in each for side in ("lower", "upper")]
     check_new_names((), names, "give the couplings and scores other names")
     rows = np.full((len(names), reader.frame.num_rows), np.nan)
-    gain, offset = scores.counterfactual - scores.factual, compared.scores.offset
+    gain, offset = scores.counterfactual - scores.factual, asked.scores.offset
     of_scores = list(zip(scores.factual.T, np.ascontiguousarray(scores.counterfactual.T), strict=True))
     offsets = np.concatenate([np.tile(offset, len(couplings)), np.repeat(offset, 2)])
     for chunk in reader.chunks():
@@ -327,18 +326,18 @@ def individual_effects(compared: Compared, reader: RowReader) -> Any:
         if not len(good):
             continue
         x, kept = chunk.x[good], chunk.kept[good]
-        asked = chunk.log_p[good], chunk.log_q[good], x
+        worlds = chunk.log_p[good], chunk.log_q[good], x
         lines = [
-            answer_rows(coupling, *asked, score=after, bounds="none")[scores.factual.shape[0]] - before[x]
+            answer_rows(coupling, *worlds, score=after, bounds="none")[scores.factual.shape[0]] - before[x]
             for coupling in couplings
             for before, after in of_scores
         ]
         for before, after in of_scores:
-            lines += [limit - before[x] for limit in row_score_bounds(*asked, after)]
+            lines += [limit - before[x] for limit in row_score_bounds(*worlds, after)]
         found = np.stack(lines)
         same = gain[x[kept]].T
         found[:, kept] = np.concatenate([*[same] * len(couplings), np.repeat(same, 2, axis=0)])
-        _check(chunk, good, found, list(compared.couplings))
+        _check(chunk, good, found, list(asked.couplings))
         rows[:, chunk.start + good] = found + offsets[:, None]
     return reader.frame.made([(names, rows)], extend=False)
 

@@ -78,10 +78,11 @@ class Totals(Generic[S]):
             found.append(of(sums) if sums is not None and sums.counts.num_rows else np.full_like(whole, np.nan))
         return np.stack(found, axis=-1)
 
-    def results(self, by: str | None, of: Callable[[S, int], R]) -> dict[str, R]:
-        """The result of each group, of its sums and its place along the last axis of `each`, by what it is called."""
+    def result(self, by: str | None, of: Callable[[S, int, Mapping[str, R]], R]) -> R:
+        """The result of all rows: of their sums, their place along the last axis of `each`, and results of groups."""
         named = ((f"{by} = {value}" if value else f"{by} missing", value) for value in self.values)
-        return {name: of(self.groups[value], place) for place, (name, value) in enumerate(named, 1)}
+        groups = {name: of(self.groups[value], place, {}) for place, (name, value) in enumerate(named, 1)}
+        return of(self.whole, 0, groups)
 
 
 def added_up(adding: Adding[S], first_row: int, chunks: Iterable[Chunk]) -> Totals[S]:

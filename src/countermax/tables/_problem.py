@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
 from countermax._core.labels import listed
-from countermax._core.quantities import as_count, as_seed
+from countermax._core.quantities import as_choice, as_count, as_seed
 from countermax._tables.files import MoreColumnsError
 from countermax.causation import Causation
 from countermax.couplings import AbstractCoupling, Gadget2
@@ -239,9 +239,7 @@ class Rows:
             verb: Question whose sums they are: `transitions`, `effects` or `causes`.
             options: Arguments of that verb.
         """
-        if verb not in _ADDED_UP:
-            raise InputError(f"`verb` must be one of {', '.join(_ADDED_UP)}, got {verb!r}")
-        return Sums(self._schema, partial(_ask, verb, options))
+        return Sums(self._schema, partial(_ask, as_choice("`verb`", verb, _ADDED_UP), options))
 
     @property
     def _schema(self) -> SchemaSource:

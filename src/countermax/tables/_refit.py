@@ -80,19 +80,21 @@ class Refitting:
         """Names of classifiers that are fitted without the weights, which they do not take."""
         frame = reader.frame
         self._rows = np.flatnonzero(reader.seen >= 0)  # those whose outcome is known
+        weights = None
         if settings.weights is not None:
-            reader.weights = row_weights(reader.frame, settings.weights)
+            weights = reader.weights = row_weights(frame, settings.weights)
             without = [type(each).__name__ for each in self._classifiers if weight_argument(each) is None]
             self.unweighted = list(dict.fromkeys(without))
         self._clusters: list[Codes] | None = None
         if settings.clusters is not None:
             self._clusters = members_of_clusters(frame, settings.clusters, reader.seen >= 0)
-        self._inputs, self._outcomes = [], []
+        inputs, outcomes = [], []
         for classifier in self._classifiers:
             place, world = next((at, each) for at, each in enumerate(worlds) if each.classifier is classifier)
-            self._inputs.append(world.as_fitted(replace(world, change={}).inputs(frame, 0)))
+            inputs.append(world.as_fitted(replace(world, change={}).inputs(frame, 0)))
             classes = np.asarray(classifier.classes_)
-            self._outcomes.append(classes[reader.orders[place][np.maximum(reader.seen, 0)]])
+            outcomes.append(classes[reader.orders[place][np.maximum(reader.seen, 0)]])
+        self._data = FitData(self._classifiers, inputs, outcomes, weights)
 
     def __iter__(self) -> Iterator[RowReader]:
         """One reader after the other, as the fits are done."""
@@ -100,11 +102,9 @@ class Refitting:
         numbers = range(settings.num_resamples)
         drawn = [self._drawn(number) for number in numbers]
         seeds = (int(np.random.default_rng([settings.seed, number, 1]).integers(2**31)) for number in numbers)
-        weights = None if settings.weights is None else reader.weights
-        data = FitData(self._classifiers, self._inputs, self._outcomes, weights)
         total = reader.weights.sum()
         with ProgressBar("refits", settings.num_resamples, unit="refits") as bar:
-            found = self._all_fits(data, zip(drawn, seeds, strict=True))
+            found = self._all_fits(zip(drawn, seeds, strict=True))
             for rows, classifiers in zip(drawn, found, strict=True):
                 again = dict(zip(map(id, self._classifiers), classifiers, strict=True))
                 worlds = [replace(world, classifier=again[id(world.classifier)]) for world in self._worlds]
@@ -127,15 +127,15 @@ class Refitting:
                 return drawn
         raise InputError("`refit` needs resamples with every outcome, but some outcome is too rare for that")
 
-    def _all_fits(self, data: "FitData", jobs: Iterable[tuple[Codes, int]]) -> Iterator[list[Any]]:
+    def _all_fits(self, jobs: Iterable[tuple[Codes, int]]) -> Iterator[list[Any]]:
         """Classifiers fitted to the rows of each job, in order."""
         if on_ray(self._engine):
             from countermax._ray import in_parts
 
-            return in_parts(fit_some, data, jobs)
+            return in_parts(fit_some, self._data, jobs)
         from joblib import Parallel, delayed
 
-        fits = (delayed(fit_some)(data, *job) for job in jobs)
+        fits = (delayed(fit_some)(self._data, *job) for job in jobs)
         return iter(Parallel(n_jobs=self.settings.n_jobs, return_as="generator")(fits))
 
 

@@ -1,6 +1,7 @@
 """Scores of labelled outcomes; the couplings whose effects on them are compared, and which of them to choose."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -114,18 +115,15 @@ def fixed_couplings(scores: Scores, rows: AbstractSource, num_times: int) -> dic
 
 
 def _all_fixed(scores: Scores, rows: AbstractSource, num_times: int) -> dict[str, AbstractCoupling]:
-    if len(scores.names) > 1:
-        each = zip(scores.names, scores.factual.T, strict=True)
-        by_one = {f"inverse CDF by {name}": InverseCDF.sorted_by(values) for name, values in each}
-        shared = np.array_equal(scores.factual, scores.counterfactual)  # as a mechanism needs them
-        if not shared or num_times * rows.num_rows * len(scores.factual) > MOST_PLANNED:
-            return named_couplings() | by_one
-        try:
-            pairs = own_pairs(rows)
-        except NothingChangesError:
-            return named_couplings() | by_one
-        return named_couplings(score=scores.factual, pairs=pairs) | by_one
-    return named_couplings(score=scores.factual[:, 0], counterfactual_score=scores.counterfactual[:, 0])
+    if len(scores.names) == 1:
+        return named_couplings(score=scores.factual[:, 0], counterfactual_score=scores.counterfactual[:, 0])
+    asked: dict[str, Any] = {}
+    shared = np.array_equal(scores.factual, scores.counterfactual)  # as a mechanism needs them
+    if shared and num_times * rows.num_rows * len(scores.factual) <= MOST_PLANNED:
+        with suppress(NothingChangesError):
+            asked = {"pairs": own_pairs(rows), "score": scores.factual}
+    each = zip(scores.names, scores.factual.T, strict=True)
+    return named_couplings(**asked) | {f"inverse CDF by {name}": InverseCDF.sorted_by(values) for name, values in each}
 
 
 @dataclass(frozen=True, eq=False)

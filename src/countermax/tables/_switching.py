@@ -10,7 +10,7 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, Row, Table, shortened_table
-from countermax._core.words import WARNING, confidence, number, percents
+from countermax._core.words import WARNING, confidence, number, percent, percents
 from countermax._kernel import joint_sums
 from countermax._tables.frames import Flags, Floats
 from countermax.bounds import Bounds
@@ -96,7 +96,7 @@ class SwitchingTable(AbstractResult):
         low, high = (1 - float(np.trace(each)) / total for each in (self.bounds.upper, self.bounds.lower))
         change = self.logsums[1] - self.logsums[0]
         return (
-            f"Of {total:,.0f} choosers {percents(1 - stay, 1 - stay)} switch under {self.coupling}; whatever the "
+            f"Of {total:,.0f} choosers {percent(1 - stay)} switch under {self.coupling}; whatever the "
             f"coupling, {percents(low, high)}. In all, the change is worth {number(change)} {self.unit}."
         )
 
@@ -204,11 +204,11 @@ def table_switching(source: AbstractSource, level: float) -> SwitchingTable:
     price = 1.0 if asked.money is None else float(asked.money)
     words = (
         "Surplus: by how much the best utility of a chooser rises.",
-        (f"(...): {confidence(level)} confidence interval for the sampling of choosers."),
+        f"(...): {confidence(level)} confidence interval for the sampling of choosers.",
     )
     name = name_of(asked.coupling)
 
-    def result(sums: SwitchingSums, groups: Mapping[str, SwitchingTable]) -> SwitchingTable:
+    def result(sums: SwitchingSums, _: int, groups: Mapping[str, SwitchingTable]) -> SwitchingTable:
         count, logsums = sums.counts.num_rows, sums.logsums / price
         doubt = [_PROBABILITIES] if sums.probabilities == count else []
         return SwitchingTable(
@@ -226,14 +226,14 @@ def table_switching(source: AbstractSource, level: float) -> SwitchingTable:
             notes=(*doubt, *words[: 1 + (count > 1)], *count_notes(sums.counts)),
         )
 
-    return result(totals.whole, totals.results(source.question.by, lambda sums, _: result(sums, {})))
+    return totals.result(source.question.by, result)
 
 
 def _interval(total: Floats, squares: Floats, count: int, level: float) -> Interval | None:
     """Choosers are a sample of many: the normal interval of a sum."""
     if count < 2:
         return None
-    from scipy.stats import norm
+    from scipy.special import ndtri
 
-    spread = norm.ppf((1 + level) / 2) * np.sqrt(np.maximum(squares - total**2 / count, 0) * count / (count - 1))
+    spread = ndtri((1 + level) / 2) * np.sqrt(np.maximum(squares - total**2 / count, 0) * count / (count - 1))
     return Interval(np.maximum(total - spread, 0), total + spread, level)

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -10,10 +11,10 @@ import numpy as np
 from countermax import _plotting as plotting
 from countermax._core.labels import told_apart
 from countermax._core.memory import check_memory
-from countermax._core.quantities import as_count, as_seed
+from countermax._core.quantities import as_count
 from countermax._core.results import AbstractResult, Row, Table, shortened_table, tables_of
-from countermax._core.words import confidence, number, percents, span
-from countermax._tables.frames import Codes, Flags, Floats
+from countermax._core.words import confidence, number, percent, percents, span
+from countermax._tables.frames import Flags, Floats
 from countermax.bounds import Bounds
 from countermax.comparison._measuring import ANY, EVERYBODY
 from countermax.couplings import AbstractCoupling
@@ -97,14 +98,13 @@ class Transitions(AbstractResult):
     def rows(self) -> Sequence[Row]:
         """For each outcome seen, then for everybody: the count of each outcome instead, and its share `P(instead)`."""
         found, labels = [], told_apart(self.labels)
-        counts, *bounds = (_with_total(each) for each in (self.counts, *self.bounds))
+        counts, lower, upper = (_with_total(each) for each in (self.counts, *self.bounds))
         seen = _with_total(self.seen)
-        kinds = []
-        for quantity, divisor in (("count({})", np.ones(len(seen))), ("P({})", _or_nan(seen))):
-            given = self.interval, self.whole_interval
-            intervals = given if quantity == "P({})" else [_scaled(each, seen) for each in given]
-            lower, upper = (each / divisor[:, None] for each in bounds)
-            kinds.append((quantity, counts / divisor[:, None], Bounds(lower, upper), *intervals))
+        whose, scaled = _or_nan(seen)[:, None], partial(_scaled, numbers=seen)
+        kinds = (
+            ("count({})", counts, Bounds(lower, upper), scaled(self.interval), scaled(self.whole_interval)),
+            ("P({})", counts / whose, Bounds(lower / whose, upper / whose), self.interval, self.whole_interval),
+        )
         for place, about in enumerate([*(f"seen {label}" for label in labels), EVERYBODY]):
             for quantity, values, limits, interval, whole in kinds:
                 for instead, other in enumerate(labels):
@@ -132,16 +132,15 @@ class Transitions(AbstractResult):
 
     def _summary(self) -> str:
         """How many keep their outcome, and the largest change."""
-        total = max(self.num_rows, 1)
-        low, high = (float(np.trace(each)) / total for each in self.bounds)
-        kept = float(np.trace(self.counts)) / total
+        low, high = (float(np.trace(each)) / self.num_rows for each in self.bounds)
+        kept = float(np.trace(self.counts)) / self.num_rows
         words = [
             f"For each of {self.num_rows:,} rows: the counterfactual outcome, given the one that was seen.",
             f"Whatever the coupling, {percents(low, high)} would have kept their outcome.",
         ]
         moved = np.where(np.eye(len(self.labels), dtype=bool), -1.0, self.counts)
         seen, instead = divmod(int(moved.argmax()), len(moved))
-        most = f"Under {self.coupling} {percents(kept, kept)} would have"
+        most = f"Under {self.coupling} {percent(kept)} would have"
         if len(self.labels) > 1 and moved.max() > 0:
             labels = told_apart(self.labels)
             low, high = (each[seen, instead] for each in self.bounds)
@@ -186,7 +185,8 @@ class TallySums(AbstractSums):
         size, used = len(self.cells), among & ~chunk.bad
         some = slice(None) if used.all() else used
         x, p = chunk.x[some], (np.exp(chunk.log_p) if chunk.p.are_logs else chunk.p.values)[some]
-        self.cells += _summed(cells[:, some], x, chunk.weight[some], size)
+        numbers, weight = cells[:, some], chunk.weight[some]
+        self.cells += np.stack([numbers @ np.where(x == outcome, weight, 0.0) for outcome in range(size)])
         expected = p.sum(axis=0)
         self.expected += [np.bincount(x, minlength=size), expected, expected - np.einsum("ij,ij->j", p, p)]
         self.bootstrap.add(chunk.x, cells[:size], used)
@@ -230,12 +230,11 @@ def table_transitions(
     needed = num_resamples * (4 * cells + _BYTES_OF_WEIGHTS)
     check_memory(f"{num_resamples:,} resamples of {size} outcomes", needed, "lower `num_resamples`")
     coupling, name = read_coupling(reader, given)
-    tally = _Tally(coupling, size, num_resamples, as_seed("seed", seed))
+    tally = _Tally(coupling, size, num_resamples, seed)
     totals = source.total(tally)
     limits = None
     if refitting is not None:
         quick = replace(tally, num_resamples=0)
-
         seen = totals.each(lambda sums: sums.cells[:, :size].sum(axis=1)).T
 
         def measure(chunks: Sequence[Chunk]) -> Floats:
@@ -270,13 +269,7 @@ def table_transitions(
             notes=(*calibration_note(labels.values, *sums.expected), *notes, *count_notes(sums.counts)),
         )
 
-    groups = totals.results(source.question.by, lambda sums, place: result(sums, place, {}))
-    return result(totals.whole, 0, groups)
-
-
-def _summed(cells: Floats, x: Codes, weight: Floats, size: int) -> Floats:
-    """The numbers of rows with each outcome, added up, [seen, numbers]."""
-    return np.stack([cells @ np.where(x == outcome, weight, 0.0) for outcome in range(size)])
+    return totals.result(source.question.by, result)
 
 
 def _shares(cells: Floats, seen: Floats) -> Floats:

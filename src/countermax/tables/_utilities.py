@@ -1,5 +1,6 @@
 """Utilities of a choice model in place of probabilities: what the model makes of them, and whom a row stands for."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,21 +86,16 @@ def choices(model: GumbelMax | NestedGumbelMax, utilities: Floats) -> tuple[Floa
 
 
 def _logsum(held: Sequence[Floats], scale: float) -> Floats:
-    most: Floats = np.full(len(held[0]) if held else 0, -np.inf)
-    for each in held:
-        most = np.maximum(most, each)
+    most = functools.reduce(np.maximum, held)
     most = np.where(most > -np.inf, most, 0.0)
-    total = np.zeros_like(most)
-    for each in held:
-        total += np.exp((each - most) / scale)
     with np.errstate(divide="ignore"):
-        return most + scale * np.log(total)
+        return most + scale * np.log(sum(np.exp((each - most) / scale) for each in held))
 
 
 def _less(part: Floats, whole: Floats, scale: float) -> Floats:
     """Logarithms of the share of a part; -inf where it is not available."""
-    there = part > -np.inf
-    return np.where(there, (np.where(there, part, 0.0) - np.where(there, whole, 0.0)) / scale, -np.inf)
+    with np.errstate(invalid="ignore"):
+        return np.where(part > -np.inf, (part - whole) / scale, -np.inf)
 
 
 def available(name: str, values: Floats, note: Callable[[Flags, str], None]) -> Floats:

@@ -54,14 +54,14 @@ class CategoryColumn(np.ndarray):
         return values if self.dtype_of_column is None else pd.Categorical(values.tolist(), dtype=self.dtype_of_column)
 
 
-def as_labels(given: Any) -> tuple[tuple[Hashable, ...], Any]:
+def as_labels(given: Any) -> tuple[Labels, Any]:
     """Labels in their order, checked, and the category dtype that they came as, if they did."""
     dtype = given if isinstance(given, pd.CategoricalDtype) else getattr(given, "dtype", None)
     if not isinstance(dtype, pd.CategoricalDtype):
-        return Labels(tuple(given)).values, None
+        return Labels(tuple(given)), None
     if dtype.categories is None:
         raise InputError("`labels` must name the categories, got a category dtype without any")
-    return Labels(tuple(dtype.categories.tolist())).values, dtype
+    return Labels(tuple(dtype.categories.tolist())), dtype
 
 
 def levels_of(values: NDArray[Any]) -> Labels | None:
@@ -81,16 +81,16 @@ def unknown_level(levels: Labels, values: Sequence[Any] | NDArray[Any]) -> tuple
     return (int(rows[0]), objects[rows[0]]) if len(rows) else None
 
 
-def check_parents(levels: dict[int, tuple[Hashable, ...]], parents: NDArray[Any]) -> None:
+def check_parents(levels: dict[int, Labels], parents: NDArray[Any]) -> None:
     """Refuses a level that a classifier was not fitted with: DoWhy would take it for no level at all."""
     for column, known in levels.items():
         values = parents[:, column]
-        if all(isinstance(each, bool) for each in known):
+        if all(isinstance(each, bool) for each in known.values):
             values = np.array([bool(each) if each in (0, 1) else each for each in values.tolist()], object)
-        found = unknown_level(Labels(known), values)
+        found = unknown_level(known, values)
         if found is not None:
             raise InputError(
-                f"a categorical parent must have one of the levels it was fitted with, {listed(known)}, got "
+                f"a categorical parent must have one of the levels it was fitted with, {listed(known.values)}, got "
                 f"{listed([found[1]])} (column {column} of the parents by name, row {found[0]}, both counted from 0)"
             )
 
@@ -247,13 +247,12 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         if random_state is not None and not isinstance(random_state, np.random.Generator):
             random_state = as_seed("random_state", random_state)
         self._mechanism, self._smoothing, self._random_state = mechanism, smoothing, random_state
-        # Plain values, so that whatever labels keep for themselves need not be pickled.
-        self._values: tuple[Hashable, ...] | None = None
+        self._labels: Labels | None = None
         self._dtype: Any = None
         if labels is not None:
-            self._values, self._dtype = as_labels(labels)
+            self._labels, self._dtype = as_labels(labels)
         self._generator = None if random_state is None else np.random.default_rng(random_state)
-        self._parent_levels: dict[int, tuple[Hashable, ...]] = {}
+        self._parent_levels: dict[int, Labels] = {}
 
     @property
     def mechanism(self) -> Mechanism:
@@ -263,12 +262,12 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
     @property
     def labels(self) -> Labels:
         """The classes in the order of the mechanism."""
-        return Labels(self._values or tuple(np.asarray(self.classifier_model.classes).tolist()))
+        return self._labels or Labels(tuple(np.asarray(self.classifier_model.classes).tolist()))
 
     @property
     def has_order(self) -> bool:
         """Whether somebody gave the order of the classes; if not, they are sorted."""
-        return self._values is not None
+        return self._labels is not None
 
     def fit(self, X: NDArray[Any], Y: NDArray[Any]) -> None:  # noqa: N803 (DoWhy's names)
         """Fits the classifier; strings, booleans and whole numbers are classes."""
@@ -278,13 +277,13 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
             raise InputError(f"a categorical node must hold classes, got numbers such as {values[0]!r}")
         if len(values) < 2:
             raise InputError(f"a categorical node must have at least two classes to be learned, got {listed(values)}")
-        if self._values is not None and (Labels(self._values).places(values) < 0).any():
-            unknown = [value for value in values if Labels(self._values).places([value])[0] < 0]
+        if self._labels is not None and (self._labels.places(values) < 0).any():
+            unknown = [value for value in values if self._labels.places([value])[0] < 0]
             raise InputError(f"`labels` must name every class in the data, but {listed(unknown)} is not there")
         self.classifier_model.fit(X=parents, Y=target.astype(_kind_of(values)))
         self._mechanism.check_size(len(self.labels))
         levels = {column: levels_of(parents[:, column]) for column in range(parents.shape[1])}
-        self._parent_levels = {column: each.values for column, each in levels.items() if each is not None}
+        self._parent_levels = {column: each for column, each in levels.items() if each is not None}
         if isinstance(self._random_state, int):
             data = [zlib.crc32("\n".join(map(str, table.ravel().tolist())).encode()) for table in (parents, target)]
             self._generator = np.random.default_rng([self._random_state, *data])
@@ -343,7 +342,7 @@ class CategoricalMechanism(ClassifierFCM, InvertibleFunctionalCausalModel):
         return CategoricalMechanism(
             self.classifier_model.clone(),
             self._mechanism,
-            labels=self._values if self._dtype is None else self._dtype,
+            labels=self._labels.values if self._labels is not None and self._dtype is None else self._dtype,
             smoothing=self._smoothing,
             random_state=self._random_state,
         )

@@ -62,6 +62,9 @@ class Mixture:
         max_states: int,
     ):
         """Walks through the graph."""
+        labels = network.levels[target]
+        assert labels is not None
+        self._labels = labels
         self._network, self._couplings, self._target, self._rows = network, couplings, target, rows
         self._every_state, self._max_states = every_state, max_states
         self._seen = {node: values[rows] for node, values in network.seen.items()}
@@ -77,18 +80,17 @@ class Mixture:
 
     def probabilities(self) -> Floats:
         """[rows, outcomes] under the couplings."""
-        found = np.zeros((len(self._rows), len(self._network.levels[self._target] or ())))
+        found = np.zeros((len(self._rows), len(self._labels)))
         np.add.at(found, self._row, self._weight[:, None] * self._last_answers())
         return found
 
     def unchanged(self) -> Flags:
         """Which rows keep what was seen, whatever the couplings."""
-        moved = np.zeros(len(self._rows), bool)
         if self._target in self._network.interventions:
-            np.logical_or.at(moved, self._row, ~_equal(self._seen[self._target][self._row], self._values[self._target]))
+            same = _equal(self._seen[self._target][self._row], self._values[self._target])
         else:
-            np.logical_or.at(moved, self._row, ~self._stages[-1].same)
-        return ~moved
+            same = self._stages[-1].same
+        return np.bincount(self._row, ~same, len(self._rows)) == 0
 
     def limits(self, score: Floats | None, stable: bool) -> Floats:
         """[2, rows, outcomes and score]: the least and the largest answers over all couplings, or the stable ones."""
@@ -102,29 +104,23 @@ class Mixture:
     def _last_answers(self) -> Floats:
         if self._target not in self._network.interventions:
             return self._stages[-1].answers
-        labels = self._network.levels[self._target]
-        assert labels is not None
-        return np.eye(len(labels))[labels.places(self._values[self._target].tolist())]
+        return np.eye(len(self._labels))[self._labels.places(self._values[self._target].tolist())]
 
     def _last_worth(self, score: Floats | None, stable: bool) -> Floats:
         """At each of the last states: largest answers, and the least ones negated, so that all are to be large."""
+        worth = np.eye(len(self._labels))
+        worth = worth if score is None else np.column_stack([worth, score])
         if self._target in self._network.interventions:
-            sure = self._last_answers()
-            lower = upper = sure if score is None else np.column_stack([sure, sure @ score])
-            return np.concatenate([upper, -lower], axis=1)
-        stage = self._stages[-1]
-        open_, size = ~stage.same, stage.p.shape[1]
-        sure = np.eye(size)[stage.x]
-        lower, upper = sure.copy(), sure.copy()
-        worlds = stage.p[open_], stage.q[open_], stage.x[open_]
+            sure = self._last_answers() @ worth
+            return np.concatenate([sure, -sure], axis=1)
+        stage, size = self._stages[-1], len(self._labels)
+        upper, lower, open_ = worth[stage.x], worth[stage.x], ~stage.same
         if open_.any():
-            lower[open_], upper[open_] = row_bounds(_log(worlds[0]), _log(worlds[1]), worlds[2], stable=stable)
-        if score is not None:
-            ends = np.stack([score[stage.x], -score[stage.x]], axis=1)
-            if open_.any():
-                both = np.broadcast_to(np.stack([score, -score]), (open_.sum(), 2, size))
-                ends[open_] = _largest_means(*worlds, both, stable)
-            upper, lower = np.column_stack([upper, ends[:, 0]]), np.column_stack([lower, -ends[:, 1]])
+            p, q, x = stage.p[open_], stage.q[open_], stage.x[open_]
+            lower[open_, :size], upper[open_, :size] = row_bounds(_log(p), _log(q), x, stable=stable)
+            if score is not None:
+                both = np.broadcast_to(np.stack([score, -score]), (len(x), 2, size))
+                upper[open_, size], lower[open_, size] = (_largest_means(p, q, x, both, stable) * [1, -1]).T
         return np.concatenate([upper, -lower], axis=1)
 
     def _walk(self) -> None:
