@@ -417,7 +417,7 @@ def test_what_a_trial_leaves_out_or_warns_of_is_printed_with_it():
     trial = Trial(frame, missing="drop", **READ)
     lines = repr(trial).splitlines()
     assert lines[3] == (
-        "  left out: 17 in other arms ('Placebo', 'placebo ', 'other'); 1 without an outcome "
+        "  left out: 17 in other arms ('Placebo', 'other', 'placebo '); 1 without an outcome "
         "(0.5 %: 1 in placebo, 0 in drug), assumed to be like the others"
     )
     warning = "WARNING: 'Placebo' (1 cell), 'placebo ' (1 cell) and 'placebo' (98 cells) are three arms"
