@@ -48,6 +48,7 @@ from countermax.mdp._replays._trajectories import (
     spared_bounds,
 )
 from countermax.mdp._results import (
+    Answer,
     Context,
     Estimated,
     Fates,
@@ -516,10 +517,7 @@ class Cohort:
         if groups:
             rest = "no end" if self.process.ends.sum() <= len(groups) else "elsewhere"
             sizes = [len(each) for each in groups_of(groups, len(self))]
-            ranged = _spared(sizes, given[1], given[2], self._given_ranges), drawn[1]
-            if len(drawn[1]):
-                ranged = ranged[0], _spared(sizes, drawn[1], drawn[2], self._drawn_ranges)
-            spared, places = self._draws.posterior.summarise(*ranged, 2), range(len(sizes))
+            places = range(len(sizes))
             found["fates"] = Fates(
                 (*(spoken("state", end, self.process.state_names) for end, _ in groups), rest),
                 tuple(sizes),
@@ -527,10 +525,20 @@ class Cohort:
                     name: tuple(tuple(_known_at(moves, row, k, j) for j in places) for k in places)
                     for row, name in enumerate(names)
                 },
-                tuple(answer_of(spared, names, "number that would not be there", k) for k in places[:-1]),
                 tuple(_known_at(means, 1 + k) for k in places),
+                partial(self._ranged, names, sizes, given[1:], drawn[1:]),
             )
         return found
+
+    def _ranged(
+        self, couplings: list[str], sizes: list[int], given: Sequence[Floats], drawn: Sequence[Floats]
+    ) -> tuple[Answer, ...]:
+        """By end: how many would not have come there, of those who did, from how many move and come there in all."""
+        ranged = _spared(sizes, *given, self._given_ranges)
+        models = _spared(sizes, *drawn, self._drawn_ranges) if len(drawn[0]) else drawn[0]
+        spared = self._draws.posterior.summarise(ranged, models, 2)
+        ends = range(len(self._groups))
+        return tuple(answer_of(spared, couplings, "number that would not be there", end) for end in ends)
 
     def _replay(self, draws: PosteriorDraws | None, **found: Any) -> Replay:
         """What was found, beside what is known of the episodes."""
