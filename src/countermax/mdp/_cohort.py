@@ -534,8 +534,8 @@ class Cohort:
         self, couplings: list[str], sizes: list[int], given: Sequence[Floats], drawn: Sequence[Floats]
     ) -> tuple[Answer, ...]:
         """By end: how many would not have come there, of those who did, from how many move and come there in all."""
-        ranged = _spared(sizes, *given, self._given_ranges)
-        models = _spared(sizes, *drawn, self._drawn_ranges) if len(drawn[0]) else drawn[0]
+        ranged = _spared(sizes, given[0], given[1], self._given_ranges)
+        models = _spared(sizes, drawn[0], drawn[1], self._drawn_ranges) if len(drawn[0]) else drawn[0]
         spared = self._draws.posterior.summarise(ranged, models, 2)
         ends = range(len(self._groups))
         return tuple(answer_of(spared, couplings, "number that would not be there", end) for end in ends)
