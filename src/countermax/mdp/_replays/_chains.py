@@ -237,47 +237,41 @@ class GeneralChains(AbstractChains):
 
     def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Valued:
         """All episodes of the batch, from their ends; a chain that is shorter waits until the others are as short."""
-        course, mdp = self._course, self._course.mdp
-        seen = course.seen[batch]
-        limits = [to_come[rows[batch]], to_come[rows[batch]]]
-        values = np.zeros((2, len(batch), int(seen.max()) + 1, mdp.num_states)) if keep else None
-        for step in reversed(range(-1, int(seen.max()))):
-            if values is not None:
-                values[:, :, step + 1] = np.stack(limits)
-            if step < 0:
-                break
+        course, seen, later = self._course, self._course.seen[batch], to_come[rows[batch]]
+        values = np.zeros((len(batch), int(seen.max()) + 1, course.mdp.num_states)) if keep else None
+        for step in reversed(range(int(seen.max()) + 1)):
             going = np.flatnonzero(seen > step)
-            fact = course.facts.of_step[batch[going], step]
-            for limit, sign in zip(limits, (-1, 1), strict=True):
-                limit[going] = self._back(fact, course.earned[batch[going], step], limit[going], sign)
-        lower, upper = (limit[np.arange(len(batch)), course.first[batch]] for limit in limits)
-        return Valued(batch, lower, upper, values)
+            if len(going):
+                fact, earned = course.facts.of_step[batch[going], step], course.earned[batch[going], step]
+                later[going] = self._back(fact, earned, later[going])
+            if values is not None:
+                values[:, step] = later
+        found = later[np.arange(len(batch)), course.first[batch]]
+        return Valued(batch, found, found, None if values is None else np.broadcast_to(values, (2, *values.shape)))
 
     def one_step(self, fact: int, earned: float, later: Floats) -> Floats:
-        seen = np.array([fact]), np.array([earned])
-        return np.stack([self._back(*seen, later[None], sign)[0] for sign in (-1, 1)])
+        return np.broadcast_to(self._back(np.array([fact]), np.array([earned]), later[None]), (2, len(later)))
 
     def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
+        del sign  # one coupling has one answer
         action = np.flatnonzero(self._course.mdp.allowed[state])
         first, worth = np.zeros(len(action), np.int64), np.zeros(self._course.mdp.num_actions)
         seen = first + fact, np.full(len(action), earned)
-        worth[action] = self._worth(*seen, later[None], first, first + state, action, sign)
+        worth[action] = self._worth(*seen, later[None], first, first + state, action)
         return worth
 
-    def _back(self, fact: Ints, earned: Floats, later: Floats, sign: int) -> Floats:
+    def _back(self, fact: Ints, earned: Floats, later: Floats) -> Floats:
         """[episode, state]: one step before, each episode with what was seen there."""
         course, mdp, choices = self._course, self._course.mdp, self._course.choices
         now = course.discount * later * mdp.absorbing
         place, state = np.nonzero(np.broadcast_to(course.reachable & ~mdp.absorbing, later.shape))
         entry, action = np.nonzero(found := choices.tables[choices.of_fact[fact[place]], state])
         place, state, share = place[entry], state[entry], found[entry, action]
-        worth = self._worth(fact[place], earned[place], later, place, state, action, sign)
+        worth = self._worth(fact[place], earned[place], later, place, state, action)
         np.add.at(now, (place, state), share * worth)
         return now
 
-    def _worth(
-        self, fact: Ints, earned: Floats, later: Floats, place: Ints, state: Ints, action: Ints, sign: int
-    ) -> Floats:
+    def _worth(self, fact: Ints, earned: Floats, later: Floats, place: Ints, state: Ints, action: Ints) -> Floats:
         """What rows are worth: of single steps (episode, state, action)."""
         course, mdp, facts = self._course, self._course.mdp, self._course.facts
         found = np.empty(len(fact))
