@@ -12,7 +12,6 @@ from scipy import sparse
 
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
-from countermax._core.labels import Labels, listed, reader
 from countermax._core.quantities import as_amount, as_count, shown
 from countermax._core.words import confidence, number
 from countermax.bounds import Bounds
@@ -30,7 +29,7 @@ from countermax.mdp._estimation import estimate, estimate_policy
 from countermax.mdp._evaluation import RESTRICTED, WHOLE, Estimating, PolicyEvaluation, evaluated
 from countermax.mdp._files import StepsFile, is_table, read_log, read_log_and_policy, read_policy
 from countermax.mdp._importance import effective_sample_size, importance_ratios
-from countermax.mdp._labels import spoken
+from countermax.mdp._labels import places_of, spoken
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp._measurements import Measurements, Resampling
 from countermax.mdp._plans import BestChanges, ChangesRanking, best_changes_of, ranked_changes, told_of_optimism
@@ -674,11 +673,8 @@ def _named_states(log: EpisodeLog, absorbing: Values) -> Values:
     """States by name, where they are given as text; else as they are."""
     found = [absorbing] if isinstance(absorbing, str) else absorbing
     if not isinstance(found, np.ndarray) and any(isinstance(each, str) for each in found):  # type: ignore[union-attr]
-        wanted, names = list(found), log.state_names or tuple(range(log.num_states))  # type: ignore[arg-type]
-        found = Labels(names).places(list(map(reader(names), wanted)))
-        if (found < 0).any():
-            unknown = shown(str(wanted[int((found < 0).argmax())]))
-            raise InputError(f"`absorbing` must name states of the log ({listed(names)}), got {unknown}")
+        names = log.state_names or tuple(range(log.num_states))
+        found = places_of("absorbing", "states of the log", found, names)  # type: ignore[arg-type]
     return as_mask("absorbing", found, log.num_states)
 
 

@@ -17,7 +17,7 @@ from countermax.mdp import _frames as frames
 from countermax.mdp._arrays import Floats, check_sizes
 from countermax.mdp._estimation import policy_rows
 from countermax.mdp._labels import Names, Space, as_names, named, shared_names
-from countermax.mdp._log import EpisodeLog, clock_of
+from countermax.mdp._log import EpisodeLog, log_of_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +127,8 @@ def read_log_and_policy(
     taken = [(of_log, steps.rows["action"]), (of_policy, decisions["action"])]
     states = as_names("state_names", state_names, None) or shared_names(visited)
     actions = as_names("action_names", action_names, None) or shared_names(taken)
-    episodes = _episodes(file, steps, states, actions)
+    with _blaming(file.path):
+        episodes = log_of_rows(steps, Space(len(states), states), Space(len(actions), actions))
     seen = set(map(identity, shared_names(visited[:2])))
     spare = [each for each in states if identity(each) not in seen] if state_names is None else []
     if spare:
@@ -142,7 +143,9 @@ def read_log(log: "StepsFile | str | Path | pd.DataFrame") -> EpisodeLog:
     file, steps = _read_steps(log)
     of_log = _called("the log", file.path)
     states = shared_names([(of_log, steps.rows["state"]), (of_log, steps.rows["next_state"])])
-    return _episodes(file, steps, states, shared_names([(of_log, steps.rows["action"])]))
+    actions = shared_names([(of_log, steps.rows["action"])])
+    with _blaming(file.path):
+        return log_of_rows(steps, Space(len(states), states), Space(len(actions), actions))
 
 
 def _called(what: str, source: Any) -> str:
@@ -169,16 +172,6 @@ def _read_steps(log: "StepsFile | str | Path | pd.DataFrame") -> tuple[StepsFile
         )
     with _blaming(file.path):
         return file, frames.arranged(steps, file.columns, file.score)
-
-
-def _episodes(
-    file: StepsFile, steps: frames.Arranged, states: Sequence[Hashable], actions: Sequence[Hashable]
-) -> EpisodeLog:
-    """Episodes from rows by our names; steps and times are called what the file calls them."""
-    with _blaming(file.path):
-        read = EpisodeLog.from_frame(steps.rows, state_names=states, action_names=actions)
-    times = None if read.clock.times is None else read.clock.times.values
-    return replace(read, clock=clock_of(steps.rows, steps.called, times), notes=steps.notes)
 
 
 def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.progress import ProgressBar
-from countermax._core.quantities import as_count, as_seed, shown
+from countermax._core.quantities import as_choice, as_count, as_seed
 from countermax._core.words import confidence
 from countermax._ray import in_prepared_parts
 from countermax.intervals import Interval
@@ -52,8 +52,7 @@ class Posterior:
 
     def __post_init__(self) -> None:
         as_count("`num_draws`", self.num_draws, least=0)
-        if self.prior not in _PRIORS:
-            raise InputError(f"`prior` must be one of {', '.join(_PRIORS)}, got {shown(self.prior)}")
+        as_choice("`prior`", self.prior, _PRIORS)
         check_level(self.level)
         as_seed("seed", self.seed)
 

@@ -193,7 +193,7 @@ class Trajectories:
         asked = replace(self.setting, log=copies, discount=1.0, censored="model", behaviour=None)
         course = Trajectories(self.mdp, asked)._course_of(None, 0.0)
         timed = replace(course, seen=np.minimum(course.seen, times), steps=times)
-        found = _bounds(timed, _carried_back(timed, scores), stable=False, shown=False)
+        found = _bounds(timed, timed.to_come(np.tile(scores.T, (horizon + 1, 1))), stable=False, shown=False)
         return Bounds(found.lower.reshape(-1, count), found.upper.reshape(-1, count))
 
     def step_bounds(self, coupling: AnyCoupling) -> Bounds:
@@ -428,13 +428,3 @@ def _watched(what: str, course: Course, batches: Iterable[Any], shown: bool | No
 def _bounded(chains: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> Valued:
     del course
     return chains.backwards(batch, *to_come, keep=False)
-
-
-def _carried_back(course: Course, scores: Floats) -> ToCome:
-    """What is still to come of every feature when the log ends, for the times in their order: one pass for all."""
-    rest, count = course.steps - course.seen, scores.shape[1]
-    worth = [scores]
-    for _ in range(int(rest.max())):
-        worth.append(np.asarray(course.chain @ worth[-1]))
-    rows = rest * count + np.arange(len(rest)) % count
-    return np.ascontiguousarray(np.stack(worth).transpose(0, 2, 1)).reshape(-1, len(scores)), rows
