@@ -27,7 +27,7 @@ from countermax.mdp._replays import _course as courses
 from countermax.mdp._replays._compiled_chains import CompiledChains
 from countermax.mdp._replays._course import Course
 from countermax.mdp._replays._persistent import grid_of, returns_after, tail_means
-from countermax.mdp._replays._questions import Facts, questions
+from countermax.mdp._replays._questions import questions
 from countermax.mdp._replays._trajectories import AnyCoupling, Trajectories
 
 _MOST_OPENED, _MOST_KEPT = 20_000, 2**24  # beginnings of sequences: their number, and that of their probabilities
@@ -270,17 +270,12 @@ class ChangedEpisodes:
         """Computes nothing yet; rows that somebody else answered may be `given`, by fact and slot of the process."""
         self.mdp, self.setting, self.changes = model.mdp, model.setting, changes
         self._law, self._given_rows = model.law(coupling), given
-        facts = model.facts
+        self.facts = model.facts
         self.course = courses.course_of(
-            model.mdp, model.setting, facts, courses.as_logged(model.mdp, facts, model.setting.usual)
+            model.mdp, model.setting, self.facts, courses.as_logged(model.mdp, self.facts, model.setting.usual)
         )
         longest = int(self.course.seen.max())
         self.num_layers = 1 + (longest if changes.most is None else min(changes.most, longest))
-
-    @property
-    def facts(self) -> Facts:
-        """What was seen."""
-        return self.course.facts
 
     @cached_property
     def rules(self) -> _loops.Rules:

@@ -20,6 +20,7 @@ from countermax._core.words import number
 from countermax.mdp import _measured_rows as reading
 from countermax.mdp._arrays import Floats, Ints, Values, plainly
 from countermax.mdp._clusters import METHODS, MeasuredSteps, Partition, discretised
+from countermax.mdp._estimation import visits
 from countermax.mdp._files import is_table, read_every_column, read_policy
 from countermax.mdp._labels import coded
 from countermax.mdp._log import EpisodeLog, step_mask
@@ -250,9 +251,6 @@ class Measurements:
         used = of_row >= 0
         sizes = np.maximum(np.bincount(of_row[used], minlength=log.num_states), 1)
         means = [np.bincount(of_row[used], each[used], log.num_states) / sizes for each in self._steps.numbers.T]
-        steps = log.steps()
-        taken = np.zeros((log.num_states, log.num_actions))
-        np.add.at(taken, (steps.state, steps.action), 1)
         ends = np.isin(np.arange(log.num_states), [(log.state_names or ()).index(each) for each in self.ends])
         return MeasuredStates(
             names=tuple(map(str, log.state_names or ())),
@@ -262,7 +260,7 @@ class Measurements:
             returns=self._states.returns,
             usual=tuple(
                 "" if end else str((log.action_names or ())[each.argmax()])
-                for end, each in zip(ends, taken, strict=True)
+                for end, each in zip(ends, visits(log), strict=True)
             ),
             sample_size=len(log),
             told=self.notes,
