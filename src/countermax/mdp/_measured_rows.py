@@ -13,7 +13,6 @@ from countermax.mdp import _frames as frames
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._clusters import MeasuredSteps
 from countermax.mdp._labels import Coded, coded, shared_names
-from countermax.mdp._log import step_mask
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,22 +177,19 @@ def steps_of_rows(
         known = frames.scored(ends, score)
         for place, label in enumerate(ends):
             earned[last[ended == place]] = known[str(label)]
-    longest = int(lengths.max())
-    times = first[:, None] + np.arange(longest + 1)
-    rows = np.minimum(times, last[:, None])
-    ending = np.arange(longest + 1) >= lengths[:, None]
-    rows = np.where(ending & (ended >= 0)[:, None], -1 - ended[:, None], rows)[kept]
-    real = step_mask(lengths, longest)[kept]
-    at = np.minimum(times[:, :-1], last[:, None])[kept]
-    among = np.cumsum(kept) - 1
+    shape, position = (len(names), int(lengths.max())), np.arange(len(frame)) - first[episode]
+    rows = np.tile(np.where(ended < 0, last, -1 - ended)[:, None], shape[1] + 1)
+    rows[episode, position] = np.arange(len(frame))
+    actions, rewards, at = np.zeros(shape, np.int64), np.zeros(shape), (episode[followed], position[followed])
+    actions[at], rewards[at] = codes[followed], earned[followed]
     return MeasuredSteps(
         numbers,
         features,
-        rows,
-        np.where(real, codes[at], 0),
-        np.where(real, earned[at], 0.0),
+        rows[kept],
+        actions[kept],
+        rewards[kept],
         lengths[kept],
-        np.where(kept, among, -1)[episode],
+        np.where(kept, np.cumsum(kept) - 1, -1)[episode],
         tuple(name for name, keep in zip(names, kept, strict=True) if keep),
         tuple(ends),
         tuple(action_names),
