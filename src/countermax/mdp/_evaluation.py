@@ -204,7 +204,7 @@ def evaluated(
             drawn.append(each)
             bar.advance(1)
     nothing = np.zeros(process.num_states)
-    least, most = possible_returns(process, process.rewards, nothing, horizon, task.setting.discount)
+    least, most = possible_returns(process, process.slot_rewards, nothing, horizon, task.setting.discount)
     rewards = log.returns(task.setting.discount, horizon=horizon)
     least, most = min(least, float(rewards.min())), max(most, float(rewards.max()))
     estimates, effective = [], importance.effective_sample_size(ratios)

@@ -355,7 +355,7 @@ class ChangedEpisodes:
         share = np.cumprod(chance[:, ::-1], axis=1, dtype=np.float64)[:, ::-1]
         factors = course.discount ** np.arange(width)
         earned = np.where(logged, course.earned[:, :width], 0) * factors
-        grid = grid_of(course, course.gains, np.zeros(self.mdp.num_states), self.rules.cost, self.num_layers - 1)
+        grid = grid_of(course, np.zeros(self.mdp.num_states), self.rules.cost, self.num_layers - 1)
         end_mass, end_limit, end_of = returns_after(course, grid)
         shape = 2, self.mdp.num_states, self.num_layers, len(grid.points)
         values = np.zeros(parting.shape)

@@ -153,7 +153,7 @@ def _rows_of(course: Course, labels: Ints) -> _loops.Process:
         _KNOWN[mdp] = _flattened(mdp)
     rows = _KNOWN[mdp]
     if course.gains is not mdp.rewards:
-        gain = course.gains[mdp.probs > 0]  # where it is one number for all, it takes no memory, and need not
+        gain = course.slot_gains
         rows = rows._replace(gain=gain, variance=np.zeros(0), common_gain=_common_gain(mdp, rows, gain))
     if (labels != np.arange(mdp.num_states)).any():
         row, named = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start)), labels[rows.successor]

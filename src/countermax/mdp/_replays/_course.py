@@ -202,6 +202,11 @@ class Course:
         return policy_matrix(self.mdp, self.choices.after)
 
     @cached_property
+    def slot_gains(self) -> Floats:
+        """What steps earn on average, for the entries of the process's `matrix`."""
+        return self.mdp.slot_rewards if self.gains is self.mdp.rewards else self.gains[self.mdp.probs > 0]
+
+    @cached_property
     def reachable(self) -> Bool[np.ndarray, " s"]:
         """Where some chain can be at all."""
         return self.within(self.mdp.num_states)

@@ -133,7 +133,7 @@ class Trajectories:
         if last is not None and last.ndim > 1:
             raise InputError(f"`final` must be [state] where chance may persist, got shape {last.shape}")
         score = np.zeros(self.mdp.num_states) if last is None else last
-        found = [persistent_values(some, some.gains, score, signs) for some, signs in self._signed(course, rewards)]
+        found = [persistent_values(some, score, signs) for some, signs in self._signed(course, rewards)]
         return Bounds(*np.concatenate(found))
 
     @cached_property
@@ -221,7 +221,7 @@ class Trajectories:
         actions stay as logged; where those are not known, and after the log's end, both worlds do what was usual.
         """
         course = self._course(courses.as_logged(self.mdp, self.facts, self.setting.usual))
-        wide = [persistent_actions(some, some.gains, signs) for some, signs in self._signed(course)]
+        wide = [persistent_actions(some, signs) for some, signs in self._signed(course)]
         return np.concatenate([self._worth_of_actions(couplings), *wide]) - self.observed[0]
 
     def _worth_of_actions(self, couplings: Sequence[AnyCoupling], rewards: Values | None = None) -> Floats:
