@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeAlias, final
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from scipy import sparse
 
 from countermax._core.threads import num_threads
 from countermax._kernel import has_closed_form
@@ -212,13 +211,17 @@ class GeneralChains(AbstractChains):
         same = (course.facts.state[fact] == state) & (course.facts.action[fact] == action)
         after = moments * mdp.absorbing[:, None]
         rows = self._known.rows(fact[~same], state[~same], action[~same])
-        shifts, cells = place[~same] * mdp.num_states, len(episodes) * mdp.num_states
-        spread = _spread(rows.chances, shifts, cells) @ before[~same]
-        # In the expansion of (reward so far + gain) ** power; few entries, since most rewards are for reaching an end.
-        gains, squares = _spread(rows.gains, shifts, cells), _spread(rows.squares, shifts, cells)
-        spread[:, 1] += factor * (gains @ before[~same, 0])
-        spread[:, 2] += 2 * factor * (gains @ before[~same, 1]) + factor**2 * (squares @ before[~same, 0])
-        after += spread.reshape(after.shape)
+        entry, slot = np.nonzero(rows)
+        taken = state[~same][entry], action[~same][entry], slot
+        cell = place[~same][entry] * mdp.num_states + mdp.successors[taken]
+        mass, first, second = before[~same][entry].T
+        gain = factor * course.gains[taken]
+        spread = 0.0 if course.spreads is None else factor**2 * course.spreads[taken]
+        # the expansion of (reward so far + gain) ** power
+        arriving = mass, first + gain * mass, second + 2 * gain * first + (gain**2 + spread) * mass
+        for power, each in enumerate(arriving):
+            arrived = np.bincount(cell, rows[entry, slot] * each, minlength=len(episodes) * mdp.num_states)
+            after[:, :, power] += arrived.reshape(len(episodes), -1)
         # Nothing is changed here, so nothing changes: the logged successor and the logged reward.
         place, fact = place[same], fact[same]
         mass, first, second = before[same].T
@@ -278,17 +281,10 @@ class GeneralChains(AbstractChains):
         for start in range(0, len(fact), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             rows = self._known.rows(fact[part], state[part], action[part])
-            entry = np.repeat(np.arange(len(fact[part])), np.diff(rows.chances.indptr))
-            later_there = rows.chances.data * later[place[part][entry], rows.chances.indices]
-            carried = np.bincount(entry, later_there, minlength=len(fact[part]))
-            found[part] = rows.gains.sum(axis=1) + course.discount * carried
+            there = later[place[part, None], mdp.successors[state[part], action[part]]]
+            gains = course.gains[state[part], action[part]] + course.discount * there
+            found[part] = (rows * gains).sum(axis=1)
         same = np.flatnonzero((facts.state[fact] == state) & (facts.action[fact] == action))
         successor = mdp.successors[state[same], action[same], facts.next_slot[fact[same]]]
         found[same] = earned[same] + course.discount * later[place[same], successor]
         return found
-
-
-def _spread(rows: sparse.csr_array, shifts: Ints, cells: int) -> sparse.csc_array:
-    """A matrix that takes what leaves each entry to the cells (episode, state) where it arrives."""
-    cell = rows.indices + np.repeat(shifts, np.diff(rows.indptr))
-    return sparse.csc_array((rows.data, cell, rows.indptr), shape=(cells, len(shifts)))
