@@ -53,7 +53,7 @@ class AbstractChains(ABC):
     """Replays the episodes of a course, by one coupling or, where there is none, over all or over the stable ones."""
 
     @abstractmethod
-    def batches(self, rows: Ints | None = None) -> list[Ints]:
+    def batches(self, rows: Ints | None) -> list[Ints]:
         """Episodes that are replayed together, those with much in common side by side; `rows` as of `backwards`."""
 
     @abstractmethod
@@ -171,7 +171,7 @@ class GeneralChains(AbstractChains):
         self._course = course
         self._known = AnswerCache(law, course.facts._replace(of_step=course.facts.of_step[:0]))  # whatever the episode
 
-    def batches(self, rows: Ints | None = None) -> list[Ints]:
+    def batches(self, rows: Ints | None) -> list[Ints]:
         del rows
         count, at_once = len(self._course), max(1, _CELLS_AT_ONCE // self._course.mdp.num_states)
         return [np.arange(start, min(start + at_once, count)) for start in range(0, count, at_once)]

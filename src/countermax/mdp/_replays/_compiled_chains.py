@@ -47,7 +47,7 @@ class CompiledChains(AbstractChains):
         if chosen.answers.size:
             _loops.answer_all(self._replayed, self._room())
 
-    def batches(self, rows: Ints | None = None) -> list[Ints]:
+    def batches(self, rows: Ints | None) -> list[Ints]:
         course = self._course
         order, _ = _in_common(self._keys(np.arange(len(course)), rows), course.seen)
         size = max(-(-len(order) // _BATCHES), _LEAST_CELLS // course.mdp.num_states)
