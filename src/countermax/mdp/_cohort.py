@@ -202,7 +202,6 @@ class Cohort:
         self._compared = steps_compared(log, self.process.ends, self.horizon)
         self._censored = int((self._compared < self.horizon).sum())
         self._open = int((~self.process.ends[log.last_states] & (self._compared >= self.horizon)).sum())
-        self._bounds: dict[bool, Bounds] = {}
 
     def __len__(self) -> int:
         return len(self.log)
@@ -285,11 +284,7 @@ class Cohort:
             raise InputError("`stable` must be left out where chance may persist: stability says nothing about that")
         if persistent:
             return self._model.persistent_bounds(rewards=rewards, final=final)
-        if rewards is not None or final is not None:
-            return self._model.bounds(stable=stable, rewards=rewards, final=final)
-        if stable not in self._bounds:
-            self._bounds[stable] = self._model.bounds(stable=stable)
-        return self._bounds[stable]
+        return self._model.bounds(stable=stable, rewards=rewards, final=final)
 
     def decisions(
         self,

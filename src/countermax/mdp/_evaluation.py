@@ -17,7 +17,7 @@ from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import student_interval
 from countermax.mdp import _importance as importance
-from countermax.mdp._arrays import Floats, Ints, check_sizes
+from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._estimation import estimate_policy, restricted
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._measurements import Resampling
@@ -187,7 +187,6 @@ def evaluated(
     """
     level = attained(asked, num_resamples)
     log, horizon, count = task.setting.log, task.setting.horizon, 10 + len(task.couplings)
-    check_sizes(log.num_states, log.num_actions)
     check_memory(
         f"{horizon} steps of {log.num_states} states and {log.num_actions} actions",
         16 * horizon * log.num_states * (log.num_actions + 1),

@@ -62,6 +62,7 @@ class Trajectories:
         """Computes nothing yet; `spread` asks on Ray, and `quiet` shows no progress bar, which cannot be in another."""
         self.mdp, self.setting, self._spread = mdp, setting, spread
         self._shown = False if quiet else None
+        self._known: dict[bool, Bounds] = {}
 
     @cached_property
     def facts(self) -> Facts:
@@ -121,11 +122,18 @@ class Trajectories:
 
     def bounds(self, *, stable: bool = False, rewards: Values | None = None, final: Values | None = None) -> Bounds:
         """The least and the largest value of each episode over all adapted couplings; see `Cohort.bounds`."""
+        plain = rewards is None and final is None
+        if plain and stable in self._known:
+            return self._known[stable]
         course, last = self._asked(rewards, final)
-        found = []
-        for some in self._extremes(course, rewards):
-            found.append(_bounds(some, some.to_come(last), stable=stable, spread=self._spread, shown=self._shown))
-        return Bounds(found[0].lower, found[-1].upper)
+        found = [
+            _bounds(some, some.to_come(last), stable=stable, spread=self._spread, shown=self._shown)
+            for some in self._extremes(course, rewards)
+        ]
+        whole = Bounds(found[0].lower, found[-1].upper)
+        if plain:
+            self._known[stable] = whole
+        return whole
 
     def persistent_bounds(self, rewards: Values | None = None, final: Values | None = None) -> Bounds:
         """The same if chance may persist across steps."""
@@ -158,7 +166,7 @@ class Trajectories:
         shape = (len(course), self.mdp.num_states)
         return course, None if final is None else courses.as_shape("final", final, shape, shape[1:])
 
-    def _extremes(self, course: Course, rewards: Values | None = None) -> tuple[Course, ...]:
+    def _extremes(self, course: Course, rewards: Values | None) -> tuple[Course, ...]:
         """The course with the least and with the largest rewards; one course where rewards do not vary."""
         if rewards is not None or self.setting.varying is None:
             return (course,)
