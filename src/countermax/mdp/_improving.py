@@ -351,7 +351,7 @@ class ChangedEpisodes:
         state = facts.state[fact]
         done = (plan[np.arange(len(course))[:, None], np.arange(width), state] >= 0) & logged[:, :, None]
         parting = np.where(done.any(axis=1) & asked, done.argmax(axis=1), -1)
-        chance = np.where(logged, self.mdp.probs[state, facts.action[fact], facts.next_slot[fact]], 1)
+        chance = np.where(logged, self.mdp.probs[facts[:3]][fact], 1)
         share = np.cumprod(chance[:, ::-1], axis=1, dtype=np.float64)[:, ::-1]
         factors = course.discount ** np.arange(width)
         earned = np.where(logged, course.earned[:, :width], 0) * factors

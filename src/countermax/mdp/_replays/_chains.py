@@ -227,7 +227,7 @@ class GeneralChains(AbstractChains):
         mass, first, second = before[same].T
         earned = factor * course.earned[episodes[place], step]
         arrived = np.stack([mass, first + mass * earned, second + 2 * first * earned + mass * earned**2], axis=1)
-        successor = mdp.successors[course.facts.state[fact], course.facts.action[fact], course.facts.next_slot[fact]]
+        successor = mdp.successors[course.facts[:3]][fact]
         np.add.at(after, (place, successor), arrived)
         return after
 

@@ -240,7 +240,7 @@ def _slots(rows: _loops.Process, course: Course) -> Ints:
     row = facts.state * mdp.num_actions + facts.action
     if rows.label is rows.successor:  # by the states' own names, slots are in the order of the process
         return rows.start[row] + facts.next_slot
-    successor = mdp.successors[facts.state, facts.action, facts.next_slot]
+    successor = mdp.successors[facts[:3]]
     found = [
         start + int((rows.successor[start:stop] == wanted).argmax())
         for start, stop, wanted in zip(rows.start[row], rows.start[row + 1], successor, strict=True)

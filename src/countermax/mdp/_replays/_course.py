@@ -336,17 +336,6 @@ def centred(course: Course) -> tuple[Course, Floats]:
     return found, middle * sums[course.steps]
 
 
-def observed_returns(course: Course, log: EpisodeLog, usual: Floats) -> Floats:
-    """What each episode earned in the steps that are compared; where the model carries on, with what was usual."""
-    found = log.returns(course.discount, horizon=course.horizon)
-    rest = course.censored & (course.steps > course.seen)
-    if not rest.any():
-        return found
-    worth, rows = replace(course, choices=course.choices._replace(after=usual)).to_come()
-    later = course.discount**course.seen * worth[rows, log.last_states]
-    return found + np.where(rest, later, 0)
-
-
 def as_shape(name: str, values: Values, *shapes: tuple[int, ...]) -> Floats:
     """Numbers in the first of the shapes, from any of them or from one number."""
     array = as_finite(name, values)

@@ -172,7 +172,7 @@ def persistent_values(course: Course, last: Floats, signs: tuple[int, ...]) -> F
     logged = np.arange(width) < course.seen[:, None]
     fact = np.maximum(facts.of_step[:, :width], 0)
     state, action = facts.state[fact], facts.action[fact]
-    chance = np.where(logged, mdp.probs[state, action, facts.next_slot[fact]], 1)
+    chance = np.where(logged, mdp.probs[facts[:3]][fact], 1)
     if course.choices.doing is None:
         together = np.where(logged, policy[state, action], 1)
     else:  # both policies' actions may be coupled in any way, where they differ
@@ -193,7 +193,8 @@ def persistent_values(course: Course, last: Floats, signs: tuple[int, ...]) -> F
     found, to_go = np.zeros((len(signs), count)), course.steps[:, None] - np.arange(width)
     each, end = np.arange(count), course.seen
     never = still[each, end]
-    final_state = np.where(end > 0, _state_at(course, end), course.first)
+    arrived = mdp.successors[facts[:3]][facts.of_step[each, np.maximum(end - 1, 0)]]
+    final_state = np.where(end > 0, arrived, course.first)
     ending = course.steps - end
     masses, limits = grid.masses(last), [last] * len(signs)
     for left in range(int(course.steps.max()) + 1):
@@ -235,7 +236,7 @@ def persistent_actions(course: Course, signs: tuple[int, ...]) -> Floats:
     for step in reversed(range(count)):
         fact = int(facts.of_step[0, step])
         state, table = int(facts.state[fact]), int(course.choices.of_fact[fact])
-        share *= float(mdp.probs[state, facts.action[fact], facts.next_slot[fact]])
+        share *= float(mdp.probs[facts[:3]][fact])
         actions = np.flatnonzero(mdp.allowed[state])
         entries = state * mdp.num_actions + actions
         alone = _Rows(course, grid, np.arange(len(entries)), entries, np.ones(len(entries)))
@@ -264,13 +265,6 @@ def returns_after(course: Course, grid: Grid) -> tuple[Floats, Floats, Ints]:
         if left in numbers:
             found.append((masses, limits.T))
     return np.stack([each for each, _ in found]), np.stack([each for _, each in found]), rows
-
-
-def _state_at(course: Course, step: Ints) -> Ints:
-    """Where each episode was after so many of its steps."""
-    facts = course.facts
-    fact = facts.of_step[np.arange(len(course)), np.maximum(step - 1, 0)]
-    return course.mdp.successors[facts.state[fact], facts.action[fact], facts.next_slot[fact]]
 
 
 def _split(places: Floats) -> tuple[Ints, Floats]:

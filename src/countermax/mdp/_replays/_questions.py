@@ -41,10 +41,6 @@ class Facts(NamedTuple):
     of_step: Int[np.ndarray, "n t"]
     """The number of the transition at each step; -1 after an episode's end."""
 
-    def at(self, episode: Ints, step: int) -> Ints:
-        """What was seen in each episode at this step; -1 after its end."""
-        return self.of_step[episode, step] if step < self.of_step.shape[1] else np.full(len(episode), -1)
-
 
 def facts_of(mdp: FiniteMDP, log: EpisodeLog) -> Facts:
     """The log in terms of the process; a step that the process calls impossible is named."""

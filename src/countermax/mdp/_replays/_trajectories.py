@@ -76,8 +76,16 @@ class Trajectories:
 
     @cached_property
     def observed(self) -> Floats:
-        """What each episode earned in the steps that are compared."""
-        return courses.observed_returns(self.plain_course, self.setting.log, self.setting.usual)
+        """What each episode earned in the steps that are compared; where the model carries on, with what was usual."""
+        course, log = self.plain_course, self.setting.log
+        found = log.returns(course.discount, horizon=course.horizon)
+        rest = course.censored & (course.steps > course.seen)
+        if not rest.any():
+            return found
+        usually = replace(course, choices=course.choices._replace(after=self.setting.usual))
+        worth, rows = usually.to_come()
+        later = course.discount**course.seen * worth[rows, log.last_states]
+        return found + np.where(rest, later, 0)
 
     def law(self, coupling: AnyCoupling, *, exact: bool = True) -> TransitionCoupling:
         """A coupling between the rows of the process; where it must be exact, one that can only draw is refused."""
@@ -284,7 +292,7 @@ class Trajectories:
         for step in range(steps):
             key_uniform, key_answers = jax.random.split(jax.random.fold_in(key, step))
             for_action, for_state = np.asarray(jax.random.uniform(key_uniform, (2, count), jnp.float32))
-            state, fact = states[:, step], facts.at(episode, step)
+            state, fact = states[:, step], facts.of_step[episode, step] if step < log.longest else np.full(count, -1)
             logged = choices.tables[choices.of_fact[np.maximum(fact, 0)], state]
             wanted = np.where((fact >= 0)[:, None], logged, choices.after[state])
             action = pick(edges_of(wanted), for_action)
