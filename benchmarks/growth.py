@@ -87,7 +87,17 @@ def _least(rounds: Sequence[Spent]) -> Spent:
 
 def _asked(source: Path, target: Path, *more: str) -> Spent:
     options = [word for name, value in WORLDS.items() for word in (f"--{name}", value)]
-    command = [sys.executable, "-m", "countermax.cli", "counterfactuals", str(source), *options, "-o", str(target), "--overwrite"]
+    command = [
+        sys.executable,
+        "-m",
+        "countermax.cli",
+        "counterfactuals",
+        str(source),
+        *options,
+        "-o",
+        str(target),
+        "--overwrite",
+    ]
     return _spent(*command, *more)
 
 

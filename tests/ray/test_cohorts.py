@@ -20,6 +20,7 @@ from countermax.cli import app
 from countermax.mdp import Cohort, EpisodeLog, Posterior, estimate, policy_iteration
 from countermax.mdp._estimation import restricted
 from countermax.mdp._replays import _chains, _compiled_chains, _trajectories
+from countermax.mdp._results import Fates
 
 pytestmark = pytest.mark.usefixtures("ray")
 
@@ -58,7 +59,8 @@ def assert_same(one, other):
 
 
 def leaves(value):
-    """The numbers of intervals and counts, which are tuples of them."""
+    """The numbers of intervals and counts, which are tuples of them, and where episodes end."""
+    value = (value.sizes, value.moved, value.expected, value.spared) if isinstance(value, Fates) else value
     return [leaf for each in value for leaf in leaves(each)] if isinstance(value, tuple) else [value]
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from countermax._core.errors import InputError
-from countermax._core.labels import Labels, listed, reader
-from countermax._core.quantities import as_amount, as_count, shown
+from countermax._core.quantities import as_amount, as_choice, as_count, shown
 from countermax.mdp._arrays import Values, as_finite
+from countermax.mdp._labels import places_of
 from countermax.mdp._process import FiniteMDP
 
 FAMILIES = {"any": "any coupling", "stable": "stable couplings", "monotone": "stable and monotone"}
@@ -56,10 +56,8 @@ class Changes:
     def __post_init__(self) -> None:
         if self.most is not None:
             as_count("`most`", self.most, least=0)
-        for name, words in (("plan", PLANS), ("aim", ("coupling", *FAMILIES))):
-            if getattr(self, name) not in words:
-                given = shown(getattr(self, name))
-                raise InputError(f"`{name}` must be one of {', '.join(words)}, got {given}")
+        as_choice("`plan`", self.plan, PLANS)
+        as_choice("`aim`", self.aim, ("coupling", *FAMILIES))
         as_count("`min_visits`", self.min_visits, least=0)
         if self.within is not None:
             as_amount("`within`", self.within, least=0.0, most=1.0)
@@ -103,11 +101,7 @@ class Changes:
                 raise InputError(f"`forbidden` must be a mask of shape {shape} or {shape[1:]}, got {mask.shape}")
             return np.broadcast_to(mask, shape)
         names = mdp.action_names or tuple(range(mdp.num_actions))
-        wanted = list(given)  # type: ignore[arg-type]
-        place = Labels(names).places([reader(names)(each) if isinstance(each, str) else each for each in wanted])
-        if (place < 0).any():
-            unknown = shown(wanted[int((place < 0).argmax())])
-            raise InputError(f"`forbidden` must name actions ({listed(names)}), got {unknown}")
+        place = places_of("forbidden", "actions", given, names)  # type: ignore[arg-type]
         return np.broadcast_to(np.isin(np.arange(mdp.num_actions), place), shape)
 
 

@@ -12,7 +12,6 @@ from scipy import sparse
 
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
-from countermax._core.labels import Labels, listed, reader
 from countermax._core.quantities import as_amount, as_count, shown
 from countermax._core.words import confidence, number
 from countermax.bounds import Bounds
@@ -30,7 +29,7 @@ from countermax.mdp._estimation import estimate, estimate_policy
 from countermax.mdp._evaluation import RESTRICTED, WHOLE, Estimating, PolicyEvaluation, evaluated
 from countermax.mdp._files import StepsFile, decisions_frame, is_table, read_log, read_log_and_policy, read_policy
 from countermax.mdp._importance import effective_sample_size, importance_ratios
-from countermax.mdp._labels import spoken
+from countermax.mdp._labels import places_of, spoken
 from countermax.mdp._log import EpisodeLog, steps_compared, steps_of
 from countermax.mdp._measurements import Measurements, Resampling
 from countermax.mdp._plans import BestChanges, ChangesRanking, best_changes_of, ranked_changes, told_of_optimism
@@ -48,6 +47,7 @@ from countermax.mdp._replays._trajectories import (
     spared_bounds,
 )
 from countermax.mdp._results import (
+    Answer,
     Context,
     Estimated,
     Fates,
@@ -187,6 +187,8 @@ class Cohort:
             None if behaviour is None else estimation.policy_rows(self.process, behaviour, argument="behaviour")
         )
         done = estimate_policy(log) if self._behaviour is None else self._behaviour
+        # an estimate's means say nothing of whether rewards of one transition vary
+        varying = self.process.reward_variances is not None or self.process.counts is not None
         self._actions, self._posterior = actions, posterior
         self._setting = Setting(
             log=log,
@@ -197,13 +199,12 @@ class Cohort:
             censored=censored,
             behaviour=done if actions == "coupled" else None,
             usual=usual,
-            varying=VaryingRewards.of_log(log) if self._rewards_may_vary else None,
+            varying=VaryingRewards.of_log(log) if varying else None,
         )
         self._compared = steps_compared(log, self.process.ends, self.horizon)
         self._censored = int((self._compared < self.horizon).sum())
         latest = log.states[np.arange(len(log)), np.minimum(log.lengths, self.horizon)]
         self._open = int((~self.process.ends[latest] & (self._compared >= self.horizon)).sum())
-        self._bounds: dict[bool, Bounds] = {}
 
     def __len__(self) -> int:
         return len(self.log)
@@ -217,17 +218,14 @@ class Cohort:
         The coupling, fixed or learned, by itself, by name or as a file, has an exact law; for others there is `sample`.
         """
         answering = self._model.law(coupling).answering
-        found, name, count = self._model.replayed(answering, path=path), name_of(answering), len(self)
-        numbers, draws = found._asdict(), self._draws if self._posterior is not None else None
+        found = self._model.replayed(answering, path=path)
         asked = partial(_replayed, coupling=answering, groups=self._groups)
-        given = asked(self._model, found=found)
-        drawn = [np.array([])] * len(given) if draws is None else draws.ask_parts(self._setting, asked, given)
-        means, limits = self._draws.posterior.summarise(given[0], drawn[0])
-        if draws is not None:
-            numbers |= {"values": self._model.observed + means[:count], "interval": at(limits, slice(count))}
-        known = self._known([name], given[1:], drawn[1:])
-        numbers |= known | {sign: known[sign][name] for sign in ("gains", "losses")}
-        return self._replay(draws, coupling=name, **numbers)
+        given, draws = asked(self._model, found=found), self._no_draws if self._posterior is None else self._draws
+        drawn = draws.ask_parts(self._setting, asked, given)
+        numbers, (means, limits) = found._asdict(), draws.posterior.summarise(given[0], drawn[0])
+        if len(drawn[0]):
+            numbers |= {"values": self._model.observed + means, "interval": limits}
+        return self._replay(draws, name_of(answering), given[1:], drawn[1:], **numbers)
 
     def sample(
         self, coupling: str | Path | AbstractSampler = "gumbel-max", *, num_samples: int, key: PRNGKeyArray
@@ -243,14 +241,14 @@ class Cohort:
         states, actions, returns = self._model.drawn(rows, num_samples, key=key)
         episode, share = np.repeat(np.arange(len(self)), num_samples), np.full(returns.size, 1 / num_samples)
         last = sparse.csr_array((share, (episode, states[..., -1].ravel())), (len(self), self.process.num_states))
-        given = _of_all(self._model, (returns.mean(axis=1) - self._model.observed)[None], [last], self._groups)
-        name = name_of(rows.coupling)
-        known = self._known([name], given, [np.array([])] * len(given))
+        values = returns.mean(axis=1)
+        given = _of_all(self._model, (values - self._model.observed)[None], [last], self._groups)
         return self._replay(
-            None,
-            coupling=name,
-            **known | {sign: known[sign][name] for sign in ("gains", "losses")},
-            values=returns.mean(axis=1),
+            self._no_draws,
+            name_of(rows.coupling),
+            given,
+            [np.array([])] * len(given),
+            values=values,
             variances=returns.var(axis=1),
             last=last,
             states=states,
@@ -289,11 +287,7 @@ class Cohort:
             raise InputError("`stable` must be left out where chance may persist: stability says nothing about that")
         if persistent:
             return self._model.persistent_bounds(rewards=rewards, final=final)
-        if rewards is not None or final is not None:
-            return self._model.bounds(stable=stable, rewards=rewards, final=final)
-        if stable not in self._bounds:
-            self._bounds[stable] = self._model.bounds(stable=stable)
-        return self._bounds[stable]
+        return self._model.bounds(stable=stable, rewards=rewards, final=final)
 
     def decisions(
         self,
@@ -372,12 +366,12 @@ class Cohort:
 
         The first coupling is the one to sort by; by default there are Gumbel-max and inverse CDF.
         """
-        chosen, count = self._couplings(couplings), len(self)
+        chosen = self._couplings(couplings)
         asked = partial(_effects, couplings=list(chosen.values()), groups=self._groups)
         given = asked(self._model)
         drawn = self._draws.ask_parts(self._setting, asked, given)
         found = self._draws.posterior.summarise(given[0], drawn[0], 2)
-        each = answer_of(found, chosen, "effect", slice(count))
+        each = answer_of(found, chosen, "effect")
         assert each.persistent is not None
         return Ranking(
             context=self._context(self._draws, ranges=True),
@@ -432,7 +426,7 @@ class Cohort:
             else "",
         )
         return PolicyEvaluation(
-            context=self._context(None, told=told, assumed=()),
+            context=self._context(self._no_draws, told=told, assumed=()),
             estimates=found.estimates,
             target=RESTRICTED if changed else WHOLE,
             policy=self.policy,
@@ -478,13 +472,8 @@ class Cohort:
             *cautions.told_of_weights(self.log, self._wanted, self._weighed(None)[1]),
             _bootstrap(num_resamples, level),
         )
-        context = self._context(None, told=told, assumed=())
+        context = self._context(self._no_draws, told=told, assumed=())
         return distribution_of(context, self._weighed, kept, weighted, num_resamples, level, key)
-
-    @property
-    def _rewards_may_vary(self) -> bool:
-        """Whether rewards of one transition may vary: an estimate's means say nothing of that."""
-        return self.process.reward_variances is not None or self.process.counts is not None
 
     def _weighed(self, chosen: Ints | None) -> tuple[EpisodeLog, Floats]:
         """Some of the episodes, by default all, and their ratios; the behaviour is estimated from them unless known."""
@@ -508,7 +497,7 @@ class Cohort:
     @cached_property
     def _drawn_ranges(self) -> Floats:
         """The ranges of fates in all models that are drawn."""
-        return self._draws.ask(self._setting, partial(spared_bounds, groups=self._groups))
+        return np.array(self._draws.ask(self._setting, partial(spared_bounds, groups=self._groups)))
 
     def _known(self, couplings: Iterable[str], given: Sequence[Floats], drawn: Sequence[Floats]) -> dict[str, Any]:
         """What is said of all episodes at once, from the parts of `_of_all`."""
@@ -519,10 +508,7 @@ class Cohort:
         if groups:
             rest = "no end" if self.process.ends.sum() <= len(groups) else "elsewhere"
             sizes = [len(each) for each in groups_of(groups, len(self))]
-            ranged = _spared(sizes, given[1], given[2], self._given_ranges), drawn[1]
-            if len(drawn[1]):
-                ranged = ranged[0], _spared(sizes, drawn[1], drawn[2], self._drawn_ranges)
-            spared, places = self._draws.posterior.summarise(*ranged, 2), range(len(sizes))
+            places = range(len(sizes))
             found["fates"] = Fates(
                 (*(spoken("state", end, self.process.state_names) for end, _ in groups), rest),
                 tuple(sizes),
@@ -530,20 +516,34 @@ class Cohort:
                     name: tuple(tuple(_known_at(moves, row, k, j) for j in places) for k in places)
                     for row, name in enumerate(names)
                 },
-                tuple(answer_of(spared, names, "number that would not be there", k) for k in places[:-1]),
                 tuple(_known_at(means, 1 + k) for k in places),
+                partial(self._ranged, names, sizes, given[1:], drawn[1:]),
             )
         return found
 
-    def _replay(self, draws: PosteriorDraws | None, **found: Any) -> Replay:
-        """What was found, beside what is known of the episodes."""
-        course = self._model.plain_course
+    def _ranged(
+        self, couplings: list[str], sizes: list[int], given: Sequence[Floats], drawn: Sequence[Floats]
+    ) -> tuple[Answer, ...]:
+        """By end: how many would not have come there, of those who did, from how many move and come there in all."""
+        ranged = _spared(sizes, given[0], given[1], self._given_ranges)
+        models = _spared(sizes, drawn[0], drawn[1], self._drawn_ranges) if len(drawn[0]) else drawn[0]
+        spared = self._draws.posterior.summarise(ranged, models, 2)
+        ends = range(len(self._groups))
+        return tuple(answer_of(spared, couplings, "number that would not be there", end) for end in ends)
+
+    def _replay(
+        self, draws: PosteriorDraws, coupling: str, given: Sequence[Floats], drawn: Sequence[Floats], **found: Any
+    ) -> Replay:
+        """What was found, beside what is known of the episodes and said of all of them."""
+        course, known = self._model.plain_course, self._known([coupling], given, drawn)
         return Replay(
             context=self._context(draws, ranges=bool(self._groups)),
+            coupling=coupling,
             episodes=self.log.names,
             observed=self._model.observed,
             steps=course.steps,
             censored=course.censored,
+            **known | {sign: known[sign][coupling] for sign in ("gains", "losses")},
             **found,
         )
 
@@ -555,8 +555,13 @@ class Cohort:
 
     @cached_property
     def _draws(self) -> PosteriorDraws:
-        asked = self._posterior or (Posterior() if self.process.counts is not None else Posterior(num_draws=0))
-        return PosteriorDraws(self.process, asked, self._setting.outcomes, spread=self._spread)
+        if self._posterior is None and self.process.counts is None:
+            return self._no_draws
+        return PosteriorDraws(self.process, self._posterior or Posterior(), self._setting.outcomes, spread=self._spread)
+
+    @cached_property
+    def _no_draws(self) -> PosteriorDraws:
+        return PosteriorDraws(self.process, Posterior(num_draws=0), None, spread=False)
 
     def _couplings(self, couplings: Couplings | None, *, none: bool = False) -> dict[str, AbstractCoupling]:
         """The couplings asked for; by default two that are known to disagree. `none` allows none at all."""
@@ -595,15 +600,15 @@ class Cohort:
 
     def _context(
         self,
-        draws: PosteriorDraws | None,
+        draws: PosteriorDraws,
         *,
         ranges: bool = False,
         told: tuple[str, ...] | None = None,
         assumed: tuple[str, ...] = (MODEL_GIVEN,),
     ) -> Context:
         """What is said beside an answer."""
-        note = "" if draws is None else draws.posterior.note(self.process)
-        level = f"; in parentheses, {confidence(draws.posterior.attained)} limits, one-sided" if draws and note else ""
+        note = draws.posterior.note(self.process)
+        level = f"; in parentheses, {confidence(draws.posterior.attained)} limits, one-sided" if note else ""
         left = self.policy[~self.process.absorbing]
         chance = told is None and bool(((left > 0) & (left < 1)).any())
         fixed = "Intervals take the states that were made as given; those of `evaluate` and `returns` do not."
@@ -666,11 +671,8 @@ def _named_states(log: EpisodeLog, absorbing: Values) -> Values:
     """States by name, where they are given as text; else as they are."""
     found = [absorbing] if isinstance(absorbing, str) else absorbing
     if not isinstance(found, np.ndarray) and any(isinstance(each, str) for each in found):  # type: ignore[union-attr]
-        wanted, names = list(found), log.state_names or tuple(range(log.num_states))  # type: ignore[arg-type]
-        found = Labels(names).places(list(map(reader(names), wanted)))
-        if (found < 0).any():
-            unknown = shown(str(wanted[int((found < 0).argmax())]))
-            raise InputError(f"`absorbing` must name states of the log ({listed(names)}), got {unknown}")
+        names = log.state_names or tuple(range(log.num_states))
+        found = places_of("absorbing", "states of the log", found, names)  # type: ignore[arg-type]
     return as_mask("absorbing", found, log.num_states)
 
 

@@ -63,11 +63,9 @@ def _cut(dataset: Any) -> Iterable[Mapping[str, Any]]:
     stopped = np.zeros(count, bool) if stopped.ndim == 0 else stopped.astype(bool).ravel()
     if any(len(each) != count for each in (*parts.values(), ended, stopped)):
         raise InputError(f"{_RULE}, all of one length, got {[len(each) for each in (*parts.values(), ended, stopped)]}")
-    last = np.flatnonzero(ended | stopped)
-    first = 0
-    for stop in [*(last + 1).tolist(), *([count] if not len(last) or last[-1] + 1 < count else [])]:
-        yield {name: each[first:stop] for name, each in parts.items()} | {"terminated": bool(ended[stop - 1])}
-        first = stop
+    for some in np.split(np.arange(count), np.flatnonzero(ended | stopped) + 1):
+        if len(some):
+            yield {name: each[some] for name, each in parts.items()} | {"terminated": bool(ended[some[-1]])}
 
 
 def _rows(number: int, episode: Any, names: Sequence[str] | None) -> "pd.DataFrame":

@@ -17,7 +17,7 @@ from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import student_interval
 from countermax.mdp import _importance as importance
-from countermax.mdp._arrays import Floats, Ints, check_sizes
+from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._estimation import estimate_policy, restricted
 from countermax.mdp._log import EpisodeLog
 from countermax.mdp._measurements import Resampling
@@ -194,7 +194,6 @@ def evaluated(
     """
     level = attained(asked, num_resamples)
     log, horizon, count = task.setting.log, task.setting.horizon, 10 + len(task.couplings)
-    check_sizes(log.num_states, log.num_actions)
     check_memory(
         f"{horizon} steps of {log.num_states} states and {log.num_actions} actions",
         16 * horizon * log.num_states * (log.num_actions + 1),
@@ -213,7 +212,7 @@ def evaluated(
             drawn.append(each)
             bar.advance(1)
     nothing = np.zeros(process.num_states)
-    least, most = possible_returns(process, process.rewards, nothing, horizon, task.setting.discount)
+    least, most = possible_returns(process, process.slot_rewards, nothing, horizon, task.setting.discount)
     rewards = log.returns(task.setting.discount, horizon=horizon)
     least, most = min(least, float(rewards.min())), max(most, float(rewards.max()))
     estimates, effective = [], importance.effective_sample_size(ratios)

@@ -16,8 +16,8 @@ from countermax._tables.files import open_table
 from countermax.mdp import _frames as frames
 from countermax.mdp._arrays import Floats, check_sizes
 from countermax.mdp._estimation import policy_rows
-from countermax.mdp._labels import Names, Space, as_names, named, shared_names
-from countermax.mdp._log import EpisodeLog, clock_of
+from countermax.mdp._labels import Space, as_names, named, shared_names
+from countermax.mdp._log import EpisodeLog, log_of_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,10 @@ def _read_decisions(policy: Any, called: Mapping[str, str]) -> "pd.DataFrame":
     wanted, ours = (*frames.POLICY_COLUMNS, frames.PROBABILITY), {called[name]: name for name in called}
 
     def check(names: list[str]) -> None:
-        _check_policy([ours.get(each, each) for each in names if each not in ours or ours[each] not in names])
+        names = [ours.get(each, each) for each in names if each not in ours or ours[each] not in names]
+        frames.require_columns(names, frames.POLICY_COLUMNS, (frames.PROBABILITY,), frames.POLICY_RULE)
+        if set(frames.LOG_COLUMNS) <= set(names) and frames.PROBABILITY not in names:
+            raise InputError(f"{frames.POLICY_RULE}, but has those of a log; are the two files swapped?")
 
     read = _read_columns(policy, (*wanted, *ours), check)
     return read.rename(columns={theirs: name for theirs, name in ours.items() if name not in read.columns})
@@ -137,7 +140,8 @@ def read_log_and_policy(
     taken = [(of_log, steps.rows["action"]), (of_policy, decisions["action"])]
     states = as_names("state_names", state_names, None) or shared_names(visited)
     actions = as_names("action_names", action_names, None) or shared_names(taken)
-    episodes = _episodes(file, steps, states, actions)
+    with _blaming(file.path):
+        episodes = log_of_rows(steps, Space(len(states), states), Space(len(actions), actions))
     seen = set(map(identity, shared_names(visited[:2])))
     spare = [each for each in states if identity(each) not in seen] if state_names is None else []
     if spare:
@@ -152,7 +156,9 @@ def read_log(log: "StepsFile | str | Path | pd.DataFrame") -> EpisodeLog:
     file, steps = _read_steps(log)
     of_log = _called("the log", file.path)
     states = shared_names([(of_log, steps.rows["state"]), (of_log, steps.rows["next_state"])])
-    return _episodes(file, steps, states, shared_names([(of_log, steps.rows["action"])]))
+    actions = shared_names([(of_log, steps.rows["action"])])
+    with _blaming(file.path):
+        return log_of_rows(steps, Space(len(states), states), Space(len(actions), actions))
 
 
 def _called(what: str, source: Any) -> str:
@@ -170,7 +176,11 @@ def _read_steps(log: "StepsFile | str | Path | pd.DataFrame") -> tuple[StepsFile
         for name, theirs in called.items():
             if theirs not in names:
                 raise InputError(f"`columns` calls {name} {theirs!r}, but the columns are {listed(names)}")
-        _check_log([ours.get(name, name) for name in names], file.score is not None)
+        names = [ours.get(name, name) for name in names]
+        swapped = {frames.PROBABILITY, *frames.POLICY_COLUMNS} <= set(names)
+        hint = "; are the two files swapped?" if swapped else ""
+        needed = frames.needed_columns(names, file.score is not None)
+        frames.require_columns(names, needed, (), frames.LOG_RULE, hint=hint)
 
     steps = _read_columns(file.path, wanted, check)
     if steps.empty:
@@ -179,16 +189,6 @@ def _read_steps(log: "StepsFile | str | Path | pd.DataFrame") -> tuple[StepsFile
         )
     with _blaming(file.path):
         return file, frames.arranged(steps, file.columns, file.score)
-
-
-def _episodes(
-    file: StepsFile, steps: frames.Arranged, states: Sequence[Hashable], actions: Sequence[Hashable]
-) -> EpisodeLog:
-    """Episodes from rows by our names; steps and times are called what the file calls them."""
-    with _blaming(file.path):
-        read = EpisodeLog.from_frame(steps.rows, state_names=states, action_names=actions)
-    times = None if read.clock.times is None else read.clock.times.values
-    return replace(read, clock=clock_of(steps.rows, steps.called, times), notes=steps.notes)
 
 
 def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
@@ -209,8 +209,11 @@ def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
         state = int((silent & needed).argmax())
         visited = np.zeros(log.num_states, bool)
         visited[np.concatenate([log.steps().state, log.last_states])] = True
-        unknown = [log.state_names[each] for each in np.flatnonzero(~silent & ~visited)] if log.state_names else []
-        hint = _resemblance(state, log.state_names) or (f"; the log has no {listed(unknown)}" if unknown else "")
+        names = log.state_names or ()
+        unknown = [names[each] for each in np.flatnonzero(~silent & ~visited)] if names else []
+        alike = next((some for some in look_alikes(names) if names[state] in some), ())
+        hint = f"; the log has no {listed(unknown)}" if unknown else ""
+        hint = f"; {listed(alike)} differ in how they are written" if alike else hint
         more = int((silent & needed).sum()) - 1
         raise InputError(
             f"the policy must say what to do in {named('state', state, log.state_names)}, which the log leaves"
@@ -218,26 +221,6 @@ def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
         )
     policy[silent] = 1 / log.num_actions  # never left in the log: nothing is decided there
     return policy_rows(log, policy)
-
-
-def _resemblance(state: int, names: Names | None) -> str:
-    """For a state that a policy lacks: which other one looks like it."""
-    for group in look_alikes(names or ()):
-        if names is not None and names[state] in group:
-            return f"; {listed(group)} differ in how they are written"
-    return ""
-
-
-def _check_log(names: list[str], scored: bool) -> None:
-    swapped = frames.PROBABILITY in names and set(frames.POLICY_COLUMNS) <= set(names)
-    hint = "; are the two files swapped?" if swapped else ""
-    frames.require_columns(names, frames.needed_columns(names, scored), (), frames.LOG_RULE, hint=hint)
-
-
-def _check_policy(names: list[str]) -> None:
-    frames.require_columns(names, frames.POLICY_COLUMNS, (frames.PROBABILITY,), frames.POLICY_RULE)
-    if set(frames.LOG_COLUMNS) <= set(names) and frames.PROBABILITY not in names:
-        raise InputError(f"{frames.POLICY_RULE}, but has those of a log; are the two files swapped?")
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from countermax.mdp._replays import _course as courses
 from countermax.mdp._replays._compiled_chains import CompiledChains
 from countermax.mdp._replays._course import Course
 from countermax.mdp._replays._persistent import grid_of, returns_after, tail_means
-from countermax.mdp._replays._questions import Facts, questions
+from countermax.mdp._replays._questions import questions
 from countermax.mdp._replays._trajectories import AnyCoupling, Trajectories
 
 _MOST_OPENED, _MOST_KEPT = 20_000, 2**24  # beginnings of sequences: their number, and that of their probabilities
@@ -270,17 +270,12 @@ class ChangedEpisodes:
         """Computes nothing yet; rows that somebody else answered may be `given`, by fact and slot of the process."""
         self.mdp, self.setting, self.changes = model.mdp, model.setting, changes
         self._law, self._given_rows = model.law(coupling), given
-        facts = model.facts
+        self.facts = model.facts
         self.course = courses.course_of(
-            model.mdp, model.setting, facts, courses.as_logged(model.mdp, facts, model.setting.usual)
+            model.mdp, model.setting, self.facts, courses.as_logged(model.mdp, self.facts, model.setting.usual)
         )
         longest = int(self.course.seen.max())
         self.num_layers = 1 + (longest if changes.most is None else min(changes.most, longest))
-
-    @property
-    def facts(self) -> Facts:
-        """What was seen."""
-        return self.course.facts
 
     @cached_property
     def rules(self) -> _loops.Rules:
@@ -356,11 +351,11 @@ class ChangedEpisodes:
         state = facts.state[fact]
         done = (plan[np.arange(len(course))[:, None], np.arange(width), state] >= 0) & logged[:, :, None]
         parting = np.where(done.any(axis=1) & asked, done.argmax(axis=1), -1)
-        chance = np.where(logged, self.mdp.probs[state, facts.action[fact], facts.next_slot[fact]], 1)
+        chance = np.where(logged, self.mdp.probs[facts[:3]][fact], 1)
         share = np.cumprod(chance[:, ::-1], axis=1, dtype=np.float64)[:, ::-1]
         factors = course.discount ** np.arange(width)
         earned = np.where(logged, course.earned[:, :width], 0) * factors
-        grid = grid_of(course, course.gains, np.zeros(self.mdp.num_states), self.rules.cost, self.num_layers - 1)
+        grid = grid_of(course, np.zeros(self.mdp.num_states), self.rules.cost, self.num_layers - 1)
         end_mass, end_limit, end_of = returns_after(course, grid)
         shape = 2, self.mdp.num_states, self.num_layers, len(grid.points)
         values = np.zeros(parting.shape)

@@ -19,6 +19,7 @@ from countermax._core.labels import (
     identity,
     is_missing,
     listed,
+    reader,
     sorted_labels,
     whole,
 )
@@ -101,6 +102,17 @@ def shared_names(columns: Sequence[tuple[str, "pd.Series"]]) -> Names:
             "number; write both alike"
         )
     return tuple(sorted_labels(found.values()))
+
+
+def places_of(argument: str, what: str, wanted: Iterable[Hashable], names: Names) -> Ints:
+    """The place of each among the names; what came as text may name a number."""
+    given = list(wanted)
+    found = Labels(names).places(list(map(reader(names), given)))
+    if (found < 0).any():
+        raise InputError(
+            f"`{argument}` must name {what} ({listed(names)}), got {shown(given[int((found < 0).argmax())])}"
+        )
+    return found
 
 
 def spoken(kind: str, index: int, names: Sequence[Hashable] | None) -> str:

@@ -13,7 +13,7 @@ from countermax._core.extras import import_pandas
 from countermax._core.quantities import as_count, shown
 from countermax.mdp import _arrays as arrays
 from countermax.mdp._arrays import MOST_REWARD, Floats, Ints, Values
-from countermax.mdp._frames import arranged, clock, numbers, read_episodes
+from countermax.mdp._frames import Arranged, arranged, clock, numbers, read_episodes
 from countermax.mdp._labels import Names, Space, as_names
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Clock(NamedTuple):
         return self._replace(times=self.times and self.times._replace(values=self.times.values[episode, :length]))
 
 
-def clock_of(frame: "pd.DataFrame", called: Mapping[str, str], times: Floats | None) -> Clock:
+def _clock_of(frame: "pd.DataFrame", called: Mapping[str, str], times: Floats | None) -> Clock:
     """What steps and times are called; steps that count from 1 only give times, for positions count from 0."""
     told, from_one = clock(frame), numbers(frame, "step").min() == 1
     words = {"time": called.get("time", "time"), "step": called.get("step", "numbered")}
@@ -167,18 +167,7 @@ class EpisodeLog:
         """
         states = _space("state", num_states, state_names)
         actions = _space("action", num_actions, action_names)
-        rows, called, notes = arranged(frame, columns, score)
-        read = read_episodes(rows, states, actions)
-        times = read.pop("times")
-        return cls(
-            **read,
-            clock=clock_of(rows, called, times),
-            notes=notes,
-            num_states=int(read["states"].max()) + 1 if states.size is None else states.size,
-            num_actions=int(read["actions"].max()) + 1 if actions.size is None else actions.size,
-            state_names=states.names,
-            action_names=actions.names,
-        )
+        return log_of_rows(arranged(frame, columns, score), states, actions)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -272,6 +261,21 @@ class EpisodeLog:
     def name_of(self, episode: int) -> Hashable:
         """What the episode at this position is called."""
         return self.names[episode]
+
+
+def log_of_rows(steps: Arranged, states: Space, actions: Space) -> EpisodeLog:
+    """Episodes from rows with all columns of a log; steps and times are called what their columns were called."""
+    read = read_episodes(steps.rows, states, actions)
+    times = read.pop("times")
+    return EpisodeLog(
+        **read,
+        clock=_clock_of(steps.rows, steps.called, times),
+        notes=steps.notes,
+        num_states=int(read["states"].max()) + 1 if states.size is None else states.size,
+        num_actions=int(read["actions"].max()) + 1 if actions.size is None else actions.size,
+        state_names=states.names,
+        action_names=actions.names,
+    )
 
 
 def steps_of(log: EpisodeLog, horizon: int | None) -> int:

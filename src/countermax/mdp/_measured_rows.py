@@ -1,7 +1,7 @@
 """Rows of measurements, doses and outcomes, as users have them: checked, ordered, and without gaps."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from countermax.mdp import _frames as frames
 from countermax.mdp._arrays import Floats, Ints
 from countermax.mdp._clusters import MeasuredSteps
 from countermax.mdp._labels import Coded, coded, shared_names
-from countermax.mdp._log import step_mask
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,11 +89,6 @@ def _numbers_or_nothing(frame: "pd.DataFrame", name: str) -> Floats:
     return found
 
 
-class _Doses(NamedTuple):
-    levels: Ints
-    edges: Floats
-
-
 def actions_of(
     frame: "pd.DataFrame", doses: Sequence[str] | None, levels: int
 ) -> tuple[Ints, tuple[Hashable, ...], tuple[str, ...]]:
@@ -113,10 +107,10 @@ def actions_of(
     if isinstance(doses, str):
         raise InputError(f"`doses` must be a list of columns, got {shown(doses)}")
     frames.require_columns(list(frame.columns), list(doses), (), f"the steps must have the doses {listed(doses)}")
-    found = [_binned(frame, name, levels) for name in doses]
-    sizes = [len(each.edges) + 1 for each in found]
-    missing = np.any([each.levels < 0 for each in found], axis=0)
-    codes = np.ravel_multi_index([np.maximum(each.levels, 0) for each in found], sizes)
+    binned, edges = zip(*(_binned(frame, name, levels) for name in doses), strict=True)
+    sizes = [len(each) + 1 for each in edges]
+    missing = np.any([each < 0 for each in binned], axis=0)
+    codes = np.ravel_multi_index([np.maximum(each, 0) for each in binned], sizes)
     used, codes = np.unique(np.where(missing, -1, codes), return_inverse=True)
     used, codes = (used[1:], codes - 1) if missing.any() else (used, codes)
     parts = np.stack(np.unravel_index(used, sizes), axis=1)
@@ -124,15 +118,15 @@ def actions_of(
         ", ".join(f"{name} {level}" for name, level in zip(doses, each, strict=True)) for each in parts.tolist()
     )
     told = [
-        f"{name} has {len(each.edges) + 1} levels: 0 is none, from 1 on they begin above "
-        f"{', '.join(f'{edge:.4g}' for edge in each.edges)}."
-        for name, each in zip(doses, found, strict=True)
+        f"{name} has {len(each) + 1} levels: 0 is none, from 1 on they begin above "
+        f"{', '.join(f'{edge:.4g}' for edge in each)}."
+        for name, each in zip(doses, edges, strict=True)
     ]
     return codes, names, tuple(told)
 
 
-def _binned(frame: "pd.DataFrame", name: str, levels: int) -> _Doses:
-    """The level of each dose, -1 where it is missing."""
+def _binned(frame: "pd.DataFrame", name: str, levels: int) -> tuple[Ints, Floats]:
+    """The level of each dose, -1 where it is missing; and above which doses the levels from 1 on begin."""
     values = _numbers_or_nothing(frame, name)
     frames.refuse(frame, name, values < 0, "must hold doses, which are not negative")
     given = values[values > 0]
@@ -140,7 +134,7 @@ def _binned(frame: "pd.DataFrame", name: str, levels: int) -> _Doses:
     edges = np.unique(np.append(0.0, inner))
     found = np.searchsorted(edges, values, side="left")
     used = np.unique(found[~np.isnan(values)])  # equal doses may leave a level without any
-    return _Doses(np.where(np.isnan(values), -1, np.searchsorted(used, found)), edges[used[used > 0] - 1])
+    return np.where(np.isnan(values), -1, np.searchsorted(used, found)), edges[used[used > 0] - 1]
 
 
 def steps_of_rows(
@@ -183,22 +177,19 @@ def steps_of_rows(
         known = frames.scored(ends, score)
         for place, label in enumerate(ends):
             earned[last[ended == place]] = known[str(label)]
-    longest = int(lengths.max())
-    times = first[:, None] + np.arange(longest + 1)
-    rows = np.minimum(times, last[:, None])
-    ending = np.arange(longest + 1) >= lengths[:, None]
-    rows = np.where(ending & (ended >= 0)[:, None], -1 - ended[:, None], rows)[kept]
-    real = step_mask(lengths, longest)[kept]
-    at = np.minimum(times[:, :-1], last[:, None])[kept]
-    among = np.cumsum(kept) - 1
+    shape, position = (len(names), int(lengths.max())), np.arange(len(frame)) - first[episode]
+    rows = np.tile(np.where(ended < 0, last, -1 - ended)[:, None], shape[1] + 1)
+    rows[episode, position] = np.arange(len(frame))
+    actions, rewards, at = np.zeros(shape, np.int64), np.zeros(shape), (episode[followed], position[followed])
+    actions[at], rewards[at] = codes[followed], earned[followed]
     return MeasuredSteps(
         numbers,
         features,
-        rows,
-        np.where(real, codes[at], 0),
-        np.where(real, earned[at], 0.0),
+        rows[kept],
+        actions[kept],
+        rewards[kept],
         lengths[kept],
-        np.where(kept, among, -1)[episode],
+        np.where(kept, np.cumsum(kept) - 1, -1)[episode],
         tuple(name for name, keep in zip(names, kept, strict=True) if keep),
         tuple(ends),
         tuple(action_names),

@@ -4,21 +4,23 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.special import entr
 
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.extras import import_sklearn
 from countermax._core.labels import UNKNOWN, listed
-from countermax._core.quantities import as_count, as_seed, shown
+from countermax._core.quantities import as_choice, as_count, as_seed, shown
 from countermax._core.results import AbstractResult, Row, Table
 from countermax._core.words import number
 from countermax.mdp import _measured_rows as reading
 from countermax.mdp._arrays import Floats, Ints, Values, plainly
 from countermax.mdp._clusters import METHODS, MeasuredSteps, Partition, discretised
+from countermax.mdp._estimation import visits
 from countermax.mdp._files import is_table, read_every_column, read_policy
 from countermax.mdp._labels import coded
 from countermax.mdp._log import EpisodeLog, step_mask
@@ -119,23 +121,14 @@ _FOLDS = 5
 _FLATTEST, _SHARPEST = 0.05, 5.0  # powers of probabilities
 
 
-class Propensities(NamedTuple):
-    """Probabilities of all actions, [row, action], by fits that have not seen the row's episode."""
-
-    probabilities: Floats
-    loss: float
-    """The mean log loss of what was done."""
-    baseline: float
-    """That of the frequencies of the actions, whatever was measured."""
-
-
 def cross_fitted(
     numbers: Floats, actions: Ints, episode: Ints, num_actions: int, classifier: Any, seed: int
-) -> Propensities:
+) -> tuple[Floats, float, float]:
     """Fits to all episodes but a fifth, in turn, and predicts that one; then one power of all probabilities is fitted.
 
     That is temperature scaling: one number cannot overfit, and no probability becomes zero. None is less than that of
-    one row in all.
+    one row in all. With the probability of what was done in each row come its mean log loss, and that of the
+    frequencies of the actions, whatever was measured.
     """
     sklearn = import_sklearn()
     groups, group = np.unique(episode, return_inverse=True)
@@ -148,28 +141,16 @@ def cross_fitted(
             fitted = sklearn.base.clone(classifier).fit(numbers[~held], actions[~held])
             found[held] = 0
             found[np.ix_(held, fitted.classes_.astype(np.int64))] = fitted.predict_proba(numbers[held])
-    logs, done = np.log(np.maximum(found, 1 / len(actions))), np.arange(len(actions))
+    logs = np.log(np.maximum(found, 1 / len(actions)))
 
-    def loss(power: float) -> float:
-        scaled = power * logs
-        return float((np.logaddexp.reduce(scaled, axis=1) - scaled[done, actions]).mean())
+    def done(power: float) -> Floats:
+        """The logarithms of the probabilities of what was done."""
+        return power * logs[np.arange(len(actions)), actions] - np.logaddexp.reduce(power * logs, axis=1)
 
     from scipy.optimize import minimize_scalar
 
-    power = minimize_scalar(loss, bounds=(_FLATTEST, _SHARPEST), method="bounded").x
-    scaled = power * logs
-    probabilities = np.exp(scaled - np.logaddexp.reduce(scaled, axis=1)[:, None])
-    return Propensities(probabilities, loss(power), float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum()))
-
-
-def usual_classifier() -> Any:
-    """Multinomial logistic regression on standardised numbers."""
-    import_sklearn()
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    power = minimize_scalar(lambda each: -done(each).mean(), bounds=(_FLATTEST, _SHARPEST), method="bounded").x
+    return np.exp(done(power)), float(-done(power).mean()), float(entr(shares).sum())
 
 
 Resampling: TypeAlias = Callable[[Ints], tuple[EpisodeLog, Floats]]
@@ -223,8 +204,7 @@ class Measurements:
                 fitted takes its place.
             seed: Seed of k-means and of the folds.
         """
-        if method not in METHODS:
-            raise InputError(f"`method` must be one of {', '.join(METHODS)}, got {shown(method)}")
+        as_choice("`method`", method, METHODS)
         as_count("`num_states`", num_states, least=2)
         as_count("`dose_levels`", dose_levels)
         self._classifier = _checked_classifier(behaviour)
@@ -271,9 +251,6 @@ class Measurements:
         used = of_row >= 0
         sizes = np.maximum(np.bincount(of_row[used], minlength=log.num_states), 1)
         means = [np.bincount(of_row[used], each[used], log.num_states) / sizes for each in self._steps.numbers.T]
-        steps = log.steps()
-        taken = np.zeros((log.num_states, log.num_actions))
-        np.add.at(taken, (steps.state, steps.action), 1)
         ends = np.isin(np.arange(log.num_states), [(log.state_names or ()).index(each) for each in self.ends])
         return MeasuredStates(
             names=tuple(map(str, log.state_names or ())),
@@ -283,7 +260,7 @@ class Measurements:
             returns=self._states.returns,
             usual=tuple(
                 "" if end else str((log.action_names or ())[each.argmax()])
-                for end, each in zip(ends, taken, strict=True)
+                for end, each in zip(ends, visits(log), strict=True)
             ),
             sample_size=len(log),
             told=self.notes,
@@ -348,11 +325,18 @@ def _made(partition: Partition, found: int) -> str:
 
 
 def _checked_classifier(behaviour: Any) -> Any:
-    """The classifier asked for; None for frequencies."""
+    """The classifier asked for, by its word a logistic regression on standardised numbers; None for frequencies."""
     if isinstance(behaviour, str):
         if behaviour not in (_FREQUENCIES, _CLASSIFIER):
             raise InputError(f'`behaviour` must be "{_FREQUENCIES}", "{_CLASSIFIER}", or one, got {shown(behaviour)}')
-        return None if behaviour == _FREQUENCIES else usual_classifier()
+        if behaviour == _FREQUENCIES:
+            return None
+        import_sklearn()
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     if not (hasattr(behaviour, "fit") and hasattr(behaviour, "predict_proba")):
         raise InputError(f"`behaviour` must have fit and predict_proba, as classifiers do, got {shown(behaviour)}")
     return behaviour
@@ -363,10 +347,11 @@ def _propensities(steps: MeasuredSteps, classifier: Any, seed: int, chosen: Ints
     longest = int(steps.lengths[chosen].max())
     real = step_mask(steps.lengths[chosen], longest)
     rows, actions = steps.rows[chosen, :longest][real], steps.actions[chosen, :longest][real]
-    found = cross_fitted(steps.numbers[rows], actions, steps.episode[rows], len(steps.action_names), classifier, seed)
     done = np.ones(real.shape)
-    done[real] = found.probabilities[np.arange(len(rows)), actions]
+    done[real], loss, baseline = cross_fitted(
+        steps.numbers[rows], actions, steps.episode[rows], len(steps.action_names), classifier, seed
+    )
     return done, (
         f"The behaviour policy is a classifier of the features, cross-fitted over episodes and calibrated: its log "
-        f"loss is {found.loss:.3f}, that of the frequencies of the actions {found.baseline:.3f}."
+        f"loss is {loss:.3f}, that of the frequencies of the actions {baseline:.3f}."
     )

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
-from jaxtyping import Float
 
 from countermax._core.errors import InputError
 from countermax._core.progress import ProgressBar
-from countermax._core.quantities import as_count, as_seed, shown
+from countermax._core.quantities import as_choice, as_count, as_seed
 from countermax._core.words import confidence
 from countermax._ray import in_prepared_parts
 from countermax.intervals import Interval
@@ -53,8 +52,7 @@ class Posterior:
 
     def __post_init__(self) -> None:
         as_count("`num_draws`", self.num_draws, least=0)
-        if self.prior not in _PRIORS:
-            raise InputError(f"`prior` must be one of {', '.join(_PRIORS)}, got {shown(self.prior)}")
+        as_choice("`prior`", self.prior, _PRIORS)
         check_level(self.level)
         as_seed("seed", self.seed)
 
@@ -111,9 +109,8 @@ def attained(level: float, count: int) -> float:
     return min(level, max(100 * (count - 2) // count, 0) / 100) if count else level
 
 
-Question: TypeAlias = Callable[[Trajectories], Floats]
-"""What is asked of the episodes in one process."""
-Questions: TypeAlias = Callable[[Trajectories], Sequence[Floats]]
+Question: TypeAlias = Callable[[Trajectories], Any]
+"""What is asked of the episodes in one process: an array of numbers, or several."""
 
 
 class PosteriorDraws:
@@ -129,23 +126,20 @@ class PosteriorDraws:
         self, setting: Setting, question: Question, given: Floats, *, ranges: int = 0, spread: bool = True
     ) -> tuple[Floats, Interval | None]:
         """What all models answer, beside the estimate's own answer, `given`; `ranges` as of `Posterior.summarise`."""
-        return self.posterior.summarise(given, self.ask(setting, question, spread=spread), ranges)
+        return self.posterior.summarise(given, np.array(self.ask(setting, question, spread=spread)), ranges)
 
     def ask_parts(
-        self, setting: Setting, question: Questions, given: Sequence[Floats], *, spread: bool = True
+        self, setting: Setting, question: Question, given: Sequence[Floats], *, spread: bool = True
     ) -> list[Floats]:
-        """Several arrays of numbers, asked for at once: what all models answer, beside the estimate's own answers."""
-        drawn = self.ask(setting, partial(_in_a_row, question), spread=spread)
-        if not len(drawn):
-            return [drawn] * len(given)
-        parts = np.split(drawn, np.cumsum([each.size for each in given])[:-1], axis=1)
-        return [part.reshape(len(drawn), *each.shape) for part, each in zip(parts, given, strict=True)]
+        """The same of several arrays of numbers, which are asked for at once: what all models answer."""
+        answers = self.ask(setting, question, spread=spread)
+        return [np.array(part) for part in zip(*answers, strict=True)] or [np.array([])] * len(given)
 
-    def ask(self, setting: Setting, question: Question, *, spread: bool = True) -> Float[np.ndarray, "r ..."]:
+    def ask(self, setting: Setting, question: Question, *, spread: bool = True) -> list[Any]:
         """One question put to every model; where draws are spread, other processes must be able to import it."""
         count, asked = self.posterior.num_draws, partial(_asked, setting, question)
         if not count:
-            return np.array([])
+            return []
         shared = (self._mdp, self.posterior, asked, self._outcomes)
         answers = (
             in_prepared_parts(_asking, shared, ((each,) for each in range(count)))
@@ -157,7 +151,7 @@ class PosteriorDraws:
             for each in answers:
                 found.append(each)
                 bar.advance(1)
-        return np.array(found)
+        return found
 
     def _models(self) -> Iterator[FiniteMDP]:
         yield from self._kept
@@ -170,17 +164,13 @@ class PosteriorDraws:
                 yield model
 
 
-def _in_a_row(question: Questions, model: Trajectories) -> Floats:
-    return np.concatenate([each.ravel() for each in question(model)])
-
-
-def _asked(setting: Setting, question: Question, process: FiniteMDP) -> Floats:
+def _asked(setting: Setting, question: Question, process: FiniteMDP) -> Any:
     return question(Trajectories(process, setting, quiet=True))
 
 
 def _asking(
-    mdp: FiniteMDP, posterior: Posterior, question: Callable[[FiniteMDP], Floats], outcomes: Values | None
-) -> Callable[[int], Floats]:
+    mdp: FiniteMDP, posterior: Posterior, question: Callable[[FiniteMDP], Any], outcomes: Values | None
+) -> Callable[[int], Any]:
     """A function from the number of a draw to the answer."""
     draw = _drawing(mdp, posterior, outcomes)
     return lambda number: question(draw(number))

@@ -111,9 +111,9 @@ class ModelPrior:
         row = np.repeat(np.arange(count), wide)
         self._else_row, self._else_key = row, row * self._outcomes + others.indices
         self._else_share = others.data / np.bincount(row, others.data, minlength=count)[row]
-        place = np.minimum(np.searchsorted(self._else_key, self._key), max(len(row) - 1, 0))
-        found = self._else_key[place] == self._key if len(row) else np.zeros(len(seen.row), bool)
-        self._seen_else = np.where(found, self._else_share[place], 0.0) if len(row) else np.zeros(len(seen.row))
+        place = np.searchsorted(self._else_key, self._key)
+        found = np.append(self._else_key, -1)[place] == self._key
+        self._seen_else = np.where(found, np.append(self._else_share, 0.0)[place], 0.0)
         reached = np.bincount(seen.outcome, seen.times, minlength=self._outcomes)
         self._popular = np.cumsum(reached) / reached.sum()
         anywhere = int((reached > 0).sum())

@@ -1,7 +1,8 @@
 """What every answer about a cohort says beside its numbers, and the answers by episode."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
@@ -350,7 +351,9 @@ class Estimated(NamedTuple):
         )
 
 
-class Fates(NamedTuple):
+@final
+@dataclass(frozen=True, eq=False)
+class Fates:
     """Where episodes ended, and how many of them would have ended where; the worst end first where ends have a score.
 
     The last place, without an end, is for all other episodes.
@@ -360,10 +363,22 @@ class Fates(NamedTuple):
     sizes: tuple[int, ...]
     moved: Mapping[str, tuple[tuple[Estimated, ...], ...]]
     """By coupling: how many, from each place to each."""
-    spared: tuple[Answer, ...]
-    """By end: how many of those who came to it would not have."""
     expected: tuple[Estimated, ...]
     """How many would come to each, which is the same under every coupling."""
+    ranging: Callable[[], tuple[Answer, ...]]
+    """Computes what `spared` keeps."""
+
+    @cached_property
+    def spared(self) -> tuple[Answer, ...]:
+        """By end: how many of those who came to it would not have.
+
+        The ranges over couplings take longer than all else, so they are computed when they are first looked at.
+        """
+        return self.ranging()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the ranges, in place of the cohort that they come from."""
+        return {**vars(self), "spared": self.spared, "ranging": tuple}
 
     def rows(self) -> Iterator[Row]:
         """How many went where, how many would, and from where."""

@@ -29,7 +29,7 @@ from countermax.mdp._log import Clock, EpisodeLog, Times, moment
 from countermax.mdp._posterior import PosteriorDraws
 from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting
-from countermax.mdp._replays._trajectories import Trajectories
+from countermax.mdp._replays._trajectories import ReplayedValues, Trajectories
 from countermax.mdp._results import (
     COUPLING,
     MODEL,
@@ -619,11 +619,11 @@ def story_of(
     names, scores = _as_features(mdp, log, features)
     ends, model = ends_of(mdp, log), Trajectories(mdp, setting, quiet=True)
     marks = np.stack([*(one_hot(int(end), mdp.num_states) for end in ends), (~mdp.ends).astype(np.float64)])
-    replays = {name: model.replayed(each, path=True) for name, each in couplings.items()}
     kinds, observed, earned = list(couplings.values()), float(model.observed[0]), earned_at(mdp, one, ends)
     possible = (-np.inf, np.inf) if earned is None else (min(0.0, earned.min()), max(0.0, earned.max()))
     asked = partial(_parts, couplings=kinds, marks=marks, scores=scores, possible=possible)
-    given = asked(model)
+    replays = [model.replayed(each, path=True) for each in kinds]
+    given = asked(model, replays=replays)
     answers = zip(given, draws.ask_parts(setting, asked, given, spread=False), (2, 2, 1), strict=True)
     found = [draws.posterior.summarise(*each) for each in answers]
 
@@ -631,18 +631,20 @@ def story_of(
         """One column of the numbers."""
         return answer_of(found[0], couplings, quantity, place)._replace(observed=was)
 
-    paths = {name: each.path[0] for name, each in replays.items() if each.path is not None}
+    paths = [each.path[0] for each in replays if each.path is not None]
     length = min(int(one.lengths[0]), steps)
     states, actions = one.states[0, : length + 1], one.actions[0, :length]
     open_ended = not mdp.ends[states[-1]]
     carried_on = open_ended and steps > length
-    first, followed = next(iter(paths.values())), dict(zip(paths, found[2][0], strict=False))
+    first, followed = paths[0], dict(zip(couplings, found[2][0], strict=False))
     kinds_by_name = {name: name_of(each) for name, each in couplings.items()}
     return Story(
         context=context,
         episode=one.name_of(0),
         returns=answer(0, "return" if earned is None else "score", observed),
-        standard_deviations={name: float(np.sqrt(each.variances[0])) for name, each in replays.items()},
+        standard_deviations={
+            name: float(np.sqrt(each.variances[0])) for name, each in zip(couplings, replays, strict=True)
+        },
         ends=tuple(
             answer(
                 place,
@@ -715,13 +717,14 @@ def _parts(
     marks: Floats,
     scores: Floats,
     possible: tuple[float, float],
+    replays: Sequence[ReplayedValues] = (),
 ) -> tuple[Floats, ...]:
     """All that is asked of one process: values and chances, effects of decisions, and features over time.
 
     Each by coupling and then by range: over adapted couplings and, but for features, if chance may persist. Values
-    stay within what is possible.
+    stay within what is possible. Replays by the couplings may be there already.
     """
-    replays = [model.replayed(each, path=True) for each in couplings]
+    replays = replays or [model.replayed(each, path=True) for each in couplings]
     answers = [np.append(each.values, each.last.toarray()[0] @ marks.T) for each in replays]
     ranges = np.array([*model.bounds(), *model.persistent_bounds()])
     values = np.concatenate([answers, np.concatenate([ranges, model.final_bounds(marks)[:, 0]], axis=1)])

@@ -1,6 +1,7 @@
 """Which claims are robust: effects by coupling within their bounds."""
 
 import json
+import pickle
 from importlib.resources import files
 from itertools import product
 
@@ -13,7 +14,7 @@ from scipy.optimize import linprog
 
 from countermax import InputError
 from countermax._core.results import Row
-from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, _cohort
 from countermax.mdp._log import steps_compared
 from countermax.mdp._planning import policy_matrix
 
@@ -120,6 +121,24 @@ def test_those_who_died_and_would_have_lived_are_counted_by_coupling_and_range(w
     assert exact.mean_effect == sampled.mean_effect
     for one, other in zip(exact.fates.moved["Gumbel-max"], sampled.fates.moved["Gumbel-max"], strict=True):
         assert [each.number for each in one] == pytest.approx([each.number for each in other], abs=1.5)
+
+
+@pytest.mark.parametrize("ask", [Cohort.replay, Cohort.rank])
+def test_ranges_of_fates_are_computed_when_they_are_looked_at(ward, monkeypatch, ask):
+    asked, compute = [], _cohort.spared_bounds
+
+    def counting(*given, **named):
+        asked.append(given)
+        return compute(*given, **named)
+
+    monkeypatch.setattr(_cohort, "spared_bounds", counting)
+    found = ask(Cohort(ward.log, ward.policy, process=ward.process, posterior=Posterior(num_draws=2)))
+    assert found.gains
+    assert not asked
+    kept = pickle.loads(pickle.dumps(found))
+    assert len(asked) == 3  # by the estimate and by both models
+    assert kept.to_json() == found.to_json()
+    assert len(asked) == 3
 
 
 def count_at_end(cohort, state):

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeAlias, final
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from scipy import sparse
 
 from countermax._core.threads import num_threads
 from countermax._kernel import has_closed_form
@@ -54,7 +53,7 @@ class AbstractChains(ABC):
     """Replays the episodes of a course, by one coupling or, where there is none, over all or over the stable ones."""
 
     @abstractmethod
-    def batches(self, rows: Ints | None = None) -> list[Ints]:
+    def batches(self, rows: Ints | None) -> list[Ints]:
         """Episodes that are replayed together, those with much in common side by side; `rows` as of `backwards`."""
 
     @abstractmethod
@@ -172,7 +171,7 @@ class GeneralChains(AbstractChains):
         self._course = course
         self._known = AnswerCache(law, course.facts._replace(of_step=course.facts.of_step[:0]))  # whatever the episode
 
-    def batches(self, rows: Ints | None = None) -> list[Ints]:
+    def batches(self, rows: Ints | None) -> list[Ints]:
         del rows
         count, at_once = len(self._course), max(1, _CELLS_AT_ONCE // self._course.mdp.num_states)
         return [np.arange(start, min(start + at_once, count)) for start in range(0, count, at_once)]
@@ -212,19 +211,23 @@ class GeneralChains(AbstractChains):
         same = (course.facts.state[fact] == state) & (course.facts.action[fact] == action)
         after = moments * mdp.absorbing[:, None]
         rows = self._known.rows(fact[~same], state[~same], action[~same])
-        shifts, cells = place[~same] * mdp.num_states, len(episodes) * mdp.num_states
-        spread = _spread(rows.chances, shifts, cells) @ before[~same]
-        # In the expansion of (reward so far + gain) ** power; few entries, since most rewards are for reaching an end.
-        gains, squares = _spread(rows.gains, shifts, cells), _spread(rows.squares, shifts, cells)
-        spread[:, 1] += factor * (gains @ before[~same, 0])
-        spread[:, 2] += 2 * factor * (gains @ before[~same, 1]) + factor**2 * (squares @ before[~same, 0])
-        after += spread.reshape(after.shape)
+        entry, slot = np.nonzero(rows)
+        taken = state[~same][entry], action[~same][entry], slot
+        cell = place[~same][entry] * mdp.num_states + mdp.successors[taken]
+        mass, first, second = before[~same][entry].T
+        gain = factor * course.gains[taken]
+        spread = 0.0 if course.spreads is None else factor**2 * course.spreads[taken]
+        # the expansion of (reward so far + gain) ** power
+        arriving = mass, first + gain * mass, second + 2 * gain * first + (gain**2 + spread) * mass
+        for power, each in enumerate(arriving):
+            arrived = np.bincount(cell, rows[entry, slot] * each, minlength=len(episodes) * mdp.num_states)
+            after[:, :, power] += arrived.reshape(len(episodes), -1)
         # Nothing is changed here, so nothing changes: the logged successor and the logged reward.
         place, fact = place[same], fact[same]
         mass, first, second = before[same].T
         earned = factor * course.earned[episodes[place], step]
         arrived = np.stack([mass, first + mass * earned, second + 2 * first * earned + mass * earned**2], axis=1)
-        successor = mdp.successors[course.facts.state[fact], course.facts.action[fact], course.facts.next_slot[fact]]
+        successor = mdp.successors[course.facts[:3]][fact]
         np.add.at(after, (place, successor), arrived)
         return after
 
@@ -237,64 +240,51 @@ class GeneralChains(AbstractChains):
 
     def backwards(self, batch: Ints, to_come: Floats, rows: Ints, *, keep: bool) -> Valued:
         """All episodes of the batch, from their ends; a chain that is shorter waits until the others are as short."""
-        course, mdp = self._course, self._course.mdp
-        seen = course.seen[batch]
-        limits = [to_come[rows[batch]], to_come[rows[batch]]]
-        values = np.zeros((2, len(batch), int(seen.max()) + 1, mdp.num_states)) if keep else None
-        for step in reversed(range(-1, int(seen.max()))):
-            if values is not None:
-                values[:, :, step + 1] = np.stack(limits)
-            if step < 0:
-                break
+        course, seen, later = self._course, self._course.seen[batch], to_come[rows[batch]]
+        values = np.zeros((len(batch), int(seen.max()) + 1, course.mdp.num_states)) if keep else None
+        for step in reversed(range(int(seen.max()) + 1)):
             going = np.flatnonzero(seen > step)
-            fact = course.facts.of_step[batch[going], step]
-            for limit, sign in zip(limits, (-1, 1), strict=True):
-                limit[going] = self._back(fact, course.earned[batch[going], step], limit[going], sign)
-        lower, upper = (limit[np.arange(len(batch)), course.first[batch]] for limit in limits)
-        return Valued(batch, lower, upper, values)
+            if len(going):
+                fact, earned = course.facts.of_step[batch[going], step], course.earned[batch[going], step]
+                later[going] = self._back(fact, earned, later[going])
+            if values is not None:
+                values[:, step] = later
+        found = later[np.arange(len(batch)), course.first[batch]]
+        return Valued(batch, found, found, None if values is None else np.broadcast_to(values, (2, *values.shape)))
 
     def one_step(self, fact: int, earned: float, later: Floats) -> Floats:
-        seen = np.array([fact]), np.array([earned])
-        return np.stack([self._back(*seen, later[None], sign)[0] for sign in (-1, 1)])
+        return np.broadcast_to(self._back(np.array([fact]), np.array([earned]), later[None]), (2, len(later)))
 
     def one_row(self, fact: int, earned: float, later: Floats, state: int, *, sign: int) -> Floats:
+        del sign  # one coupling has one answer
         action = np.flatnonzero(self._course.mdp.allowed[state])
         first, worth = np.zeros(len(action), np.int64), np.zeros(self._course.mdp.num_actions)
         seen = first + fact, np.full(len(action), earned)
-        worth[action] = self._worth(*seen, later[None], first, first + state, action, sign)
+        worth[action] = self._worth(*seen, later[None], first, first + state, action)
         return worth
 
-    def _back(self, fact: Ints, earned: Floats, later: Floats, sign: int) -> Floats:
+    def _back(self, fact: Ints, earned: Floats, later: Floats) -> Floats:
         """[episode, state]: one step before, each episode with what was seen there."""
         course, mdp, choices = self._course, self._course.mdp, self._course.choices
         now = course.discount * later * mdp.absorbing
         place, state = np.nonzero(np.broadcast_to(course.reachable & ~mdp.absorbing, later.shape))
         entry, action = np.nonzero(found := choices.tables[choices.of_fact[fact[place]], state])
         place, state, share = place[entry], state[entry], found[entry, action]
-        worth = self._worth(fact[place], earned[place], later, place, state, action, sign)
+        worth = self._worth(fact[place], earned[place], later, place, state, action)
         np.add.at(now, (place, state), share * worth)
         return now
 
-    def _worth(
-        self, fact: Ints, earned: Floats, later: Floats, place: Ints, state: Ints, action: Ints, sign: int
-    ) -> Floats:
+    def _worth(self, fact: Ints, earned: Floats, later: Floats, place: Ints, state: Ints, action: Ints) -> Floats:
         """What rows are worth: of single steps (episode, state, action)."""
         course, mdp, facts = self._course, self._course.mdp, self._course.facts
         found = np.empty(len(fact))
         for start in range(0, len(fact), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             rows = self._known.rows(fact[part], state[part], action[part])
-            entry = np.repeat(np.arange(len(fact[part])), np.diff(rows.chances.indptr))
-            later_there = rows.chances.data * later[place[part][entry], rows.chances.indices]
-            carried = np.bincount(entry, later_there, minlength=len(fact[part]))
-            found[part] = rows.gains.sum(axis=1) + course.discount * carried
+            there = later[place[part, None], mdp.successors[state[part], action[part]]]
+            gains = course.gains[state[part], action[part]] + course.discount * there
+            found[part] = (rows * gains).sum(axis=1)
         same = np.flatnonzero((facts.state[fact] == state) & (facts.action[fact] == action))
         successor = mdp.successors[state[same], action[same], facts.next_slot[fact[same]]]
         found[same] = earned[same] + course.discount * later[place[same], successor]
         return found
-
-
-def _spread(rows: sparse.csr_array, shifts: Ints, cells: int) -> sparse.csc_array:
-    """A matrix that takes what leaves each entry to the cells (episode, state) where it arrives."""
-    cell = rows.indices + np.repeat(shifts, np.diff(rows.indptr))
-    return sparse.csc_array((rows.data, cell, rows.indptr), shape=(cells, len(shifts)))

@@ -47,7 +47,7 @@ class CompiledChains(AbstractChains):
         if chosen.answers.size:
             _loops.answer_all(self._replayed, self._room())
 
-    def batches(self, rows: Ints | None = None) -> list[Ints]:
+    def batches(self, rows: Ints | None) -> list[Ints]:
         course = self._course
         order, _ = _in_common(self._keys(np.arange(len(course)), rows), course.seen)
         size = max(-(-len(order) // _BATCHES), _LEAST_CELLS // course.mdp.num_states)
@@ -153,7 +153,7 @@ def _rows_of(course: Course, labels: Ints) -> _loops.Process:
         _KNOWN[mdp] = _flattened(mdp)
     rows = _KNOWN[mdp]
     if course.gains is not mdp.rewards:
-        gain = course.gains[mdp.probs > 0]  # where it is one number for all, it takes no memory, and need not
+        gain = course.slot_gains
         rows = rows._replace(gain=gain, variance=np.zeros(0), common_gain=_common_gain(mdp, rows, gain))
     if (labels != np.arange(mdp.num_states)).any():
         row, named = np.repeat(np.arange(len(rows.start) - 1), np.diff(rows.start)), labels[rows.successor]
@@ -240,7 +240,7 @@ def _slots(rows: _loops.Process, course: Course) -> Ints:
     row = facts.state * mdp.num_actions + facts.action
     if rows.label is rows.successor:  # by the states' own names, slots are in the order of the process
         return rows.start[row] + facts.next_slot
-    successor = mdp.successors[facts.state, facts.action, facts.next_slot]
+    successor = mdp.successors[facts[:3]]
     found = [
         start + int((rows.successor[start:stop] == wanted).argmax())
         for start, stop, wanted in zip(rows.start[row], rows.start[row + 1], successor, strict=True)

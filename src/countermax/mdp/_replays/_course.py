@@ -207,6 +207,11 @@ class Course:
         return policy_matrix(self.mdp, self.choices.after)
 
     @cached_property
+    def slot_gains(self) -> Floats:
+        """What steps earn on average, for the entries of the process's `matrix`."""
+        return self.mdp.slot_rewards if self.gains is self.mdp.rewards else self.gains[self.mdp.probs > 0]
+
+    @cached_property
     def reachable(self) -> Bool[np.ndarray, " s"]:
         """Where some chain can be at all."""
         return self.within(self.mdp.num_states)
@@ -334,17 +339,6 @@ def centred(course: Course) -> tuple[Course, Floats]:
     sums = np.concatenate([[0], np.cumsum(course.discount ** np.arange(course.horizon))])
     found = replace(course, mdp=moved, gains=moved.rewards, earned=course.earned - middle)
     return found, middle * sums[course.steps]
-
-
-def observed_returns(course: Course, log: EpisodeLog, usual: Floats) -> Floats:
-    """What each episode earned in the steps that are compared; where the model carries on, with what was usual."""
-    found = log.returns(course.discount, horizon=course.horizon)
-    rest = course.censored & (course.steps > course.seen)
-    if not rest.any():
-        return found
-    worth, rows = replace(course, choices=course.choices._replace(after=usual)).to_come()
-    later = course.discount**course.seen * worth[rows, log.last_states]
-    return found + np.where(rest, later, 0)
 
 
 def as_shape(name: str, values: Values, *shapes: tuple[int, ...]) -> Floats:

@@ -45,9 +45,12 @@ class Grid(NamedTuple):
         return found
 
 
-def possible_returns(mdp: FiniteMDP, gains: Floats, last: Floats, steps: int, discount: float) -> tuple[float, float]:
-    """The least and the largest that any actions could earn from any state on, in at most so many steps."""
-    matrix, earned = mdp.matrix, gains[mdp.probs > 0]
+def possible_returns(mdp: FiniteMDP, earned: Floats, last: Floats, steps: int, discount: float) -> tuple[float, float]:
+    """The least and the largest that any actions could earn from any state on, in at most so many steps.
+
+    What one step earns is `earned`, for the entries of `matrix`.
+    """
+    matrix = mdp.matrix
     live = np.flatnonzero(np.diff(matrix.indptr))
     begin, successor = matrix.indptr[live], matrix.indices
     state = live // mdp.num_actions
@@ -64,17 +67,16 @@ def possible_returns(mdp: FiniteMDP, gains: Floats, last: Floats, steps: int, di
     return limits
 
 
-def grid_of(course: Course, gains: Floats, last: Floats, costs: Floats | None = None, times: int = 0) -> Grid:
+def grid_of(course: Course, last: Floats, costs: Floats | None = None, times: int = 0) -> Grid:
     """A grid that holds all that can come, exactly where rewards are multiples of one number.
 
     Costs may be taken off, so many times.
     """
-    steps, discount = int(course.steps.max()), course.discount
-    low, high = possible_returns(course.mdp, gains, last, steps, discount)
+    steps, discount, earned = int(course.steps.max()), course.discount, course.slot_gains
+    low, high = possible_returns(course.mdp, earned, last, steps, discount)
     taken = np.zeros(1) if costs is None else costs.ravel()
     low -= times * float(taken.max())
     whole = high - low or 1.0
-    earned = gains[course.mdp.probs > 0]
     single = np.concatenate([earned[earned != 0], last - low, taken])  # mostly ends alone earn something
     unit = np.abs(single[np.abs(single) > _EXACT * whole]).min(initial=whole)
     exact, number = False, _POINTS
@@ -99,15 +101,15 @@ def grid_of(course: Course, gains: Floats, last: Floats, costs: Floats | None = 
 class _Rows:
     """One step back: from the distributions of all states to those of some rows, each a mixture of (state, action)."""
 
-    def __init__(self, mdp: FiniteMDP, gains: Floats, grid: Grid, row: Ints, pair: Ints, share: Floats):
+    def __init__(self, course: Course, grid: Grid, row: Ints, pair: Ints, share: Floats):
         """Entry by entry: the row, state * num_actions + action, and its share of the row."""
-        self._grid = grid
-        flat = (each.reshape(-1, mdp.width)[pair] for each in (mdp.probs, mdp.successors, gains))
-        probs, successors, earned = flat
-        entry, slot = np.nonzero(probs)
-        weight, successor = share[entry] * probs[entry, slot], successors[entry, slot]
-        offset, rest = _split(earned[entry, slot] / grid.step)
-        shape = int(row.max(initial=-1)) + 1, mdp.num_states
+        self._grid, matrix = grid, course.mdp.matrix
+        sizes = np.diff(matrix.indptr)[pair]
+        entry = np.repeat(np.arange(len(pair)), sizes)
+        slot = np.arange(len(entry)) + np.repeat(matrix.indptr[pair] + sizes - np.cumsum(sizes), sizes)
+        weight, successor, earned = share[entry] * matrix.data[slot], matrix.indices[slot], course.slot_gains[slot]
+        offset, rest = _split(earned / grid.step)
+        shape = int(row.max(initial=-1)) + 1, course.mdp.num_states
         offsets = np.concatenate([offset, offset + 1])
         weights = np.concatenate([weight * (1 - rest), weight * rest])
         places = np.tile(row[entry], 2), np.tile(successor, 2)
@@ -117,7 +119,7 @@ class _Rows:
             for at in (np.flatnonzero((offsets == each) & (weights > 0)),)
         ]
         self._count = shape[0]
-        self._entries = row[entry], successor, earned[entry, slot]
+        self._entries = row[entry], successor, earned
 
     def limit(self, later: Floats, sign: int, discount: float) -> Floats:
         """[row]: the least (sign -1) or the largest that can come, from that of all states."""
@@ -140,12 +142,12 @@ class _Rows:
         return found
 
 
-def rows_of(course: Course, gains: Floats, grid: Grid, table: Floats, more: Ints) -> _Rows:
+def rows_of(course: Course, grid: Grid, table: Floats, more: Ints) -> _Rows:
     """All states under a table of choices, and behind them some pairs of state and action by themselves."""
     state, action = np.nonzero(table)
     row = np.concatenate([state, course.mdp.num_states + np.arange(len(more))])
     pair = np.concatenate([state * course.mdp.num_actions + action, more])
-    return _Rows(course.mdp, gains, grid, row, pair, np.concatenate([table[state, action], np.ones(len(more))]))
+    return _Rows(course, grid, row, pair, np.concatenate([table[state, action], np.ones(len(more))]))
 
 
 def tail_means(grid: Grid, masses: Floats, shares: Floats, limits: Floats, sign: int) -> Floats:
@@ -163,14 +165,14 @@ def tail_means(grid: Grid, masses: Floats, shares: Floats, limits: Floats, sign:
     return np.where(shares < _RARE, limits, np.maximum(means, limits) if sign < 0 else np.minimum(means, limits))
 
 
-def persistent_values(course: Course, gains: Floats, last: Floats, signs: tuple[int, ...]) -> Floats:
+def persistent_values(course: Course, last: Floats, signs: tuple[int, ...]) -> Floats:
     """[sign, episode]: the least (sign -1) and the largest value if chance may persist, for one policy in all steps."""
     policy, mdp, facts = course.choices.after, course.mdp, course.facts
     count, width = course.earned.shape
     logged = np.arange(width) < course.seen[:, None]
     fact = np.maximum(facts.of_step[:, :width], 0)
     state, action = facts.state[fact], facts.action[fact]
-    chance = np.where(logged, mdp.probs[state, action, facts.next_slot[fact]], 1)
+    chance = np.where(logged, mdp.probs[facts[:3]][fact], 1)
     if course.choices.doing is None:
         together = np.where(logged, policy[state, action], 1)
     else:  # both policies' actions may be coupled in any way, where they differ
@@ -182,16 +184,17 @@ def persistent_values(course: Course, gains: Floats, last: Floats, signs: tuple[
     factors = course.discount ** np.arange(width + 1)
     before = np.concatenate([np.zeros((count, 1)), np.cumsum(np.where(logged, course.earned, 0) * factors[:-1], 1)], 1)
     parting = np.where(logged, still[:, :-1] * (1 - together), 0)
-    grid = grid_of(course, gains, last)
+    grid = grid_of(course, last)
     mixed = (parting > 0) & (together > 0)
     entries, place = np.unique((state * mdp.num_actions + action)[mixed], return_inverse=True)
     of_pair = np.zeros(state.shape, np.int64)
     of_pair[mixed] = mdp.num_states + place
-    rows = rows_of(course, gains, grid, policy, entries)
+    rows = rows_of(course, grid, policy, entries)
     found, to_go = np.zeros((len(signs), count)), course.steps[:, None] - np.arange(width)
     each, end = np.arange(count), course.seen
     never = still[each, end]
-    final_state = np.where(end > 0, _state_at(course, end), course.first)
+    arrived = mdp.successors[facts[:3]][facts.of_step[each, np.maximum(end - 1, 0)]]
+    final_state = np.where(end > 0, arrived, course.first)
     ending = course.steps - end
     masses, limits = grid.masses(last), [last] * len(signs)
     for left in range(int(course.steps.max()) + 1):
@@ -213,11 +216,11 @@ def persistent_values(course: Course, gains: Floats, last: Floats, signs: tuple[
     return found
 
 
-def persistent_actions(course: Course, gains: Floats, signs: tuple[int, ...]) -> Floats:
+def persistent_actions(course: Course, signs: tuple[int, ...]) -> Floats:
     """[sign, step, action]: the same for one episode whose other actions stay as logged, had this been done there."""
     mdp, facts, count = course.mdp, course.facts, int(course.seen[0])
     last = np.zeros(mdp.num_states)
-    grid = grid_of(course, gains, last)
+    grid = grid_of(course, last)
     factors = course.discount ** np.arange(count)
     before = np.concatenate([[0], np.cumsum(course.earned[0, :count] * factors)])
     none, masses, limits = np.zeros(0, np.int64), grid.masses(last), [last] * len(signs)
@@ -226,23 +229,23 @@ def persistent_actions(course: Course, gains: Floats, signs: tuple[int, ...]) ->
     def moved(rows: _Rows) -> list[Floats]:
         return [rows.limit(limit, sign, course.discount) for limit, sign in zip(limits, signs, strict=True)]
 
-    after = rows_of(course, gains, grid, course.choices.after, none)
+    after = rows_of(course, grid, course.choices.after, none)
     for _ in range(int(course.steps[0]) - count):
         masses, limits = after.back(masses), moved(after)
     share, known = 1.0, dict[int, _Rows]()
     for step in reversed(range(count)):
         fact = int(facts.of_step[0, step])
         state, table = int(facts.state[fact]), int(course.choices.of_fact[fact])
-        share *= float(mdp.probs[state, facts.action[fact], facts.next_slot[fact]])
+        share *= float(mdp.probs[facts[:3]][fact])
         actions = np.flatnonzero(mdp.allowed[state])
         entries = state * mdp.num_actions + actions
-        alone = _Rows(mdp, gains, grid, np.arange(len(entries)), entries, np.ones(len(entries)))
+        alone = _Rows(course, grid, np.arange(len(entries)), entries, np.ones(len(entries)))
         those, shares = alone.back(masses), np.full(len(entries), share)
         for one, limit, sign in zip(found, moved(alone), signs, strict=True):
             tail = tail_means(grid, those, shares, limit, sign)
             one[step, actions] = before[step] + factors[step] * tail
         if table not in known:
-            known[table] = rows_of(course, gains, grid, course.choices.tables[table], none)
+            known[table] = rows_of(course, grid, course.choices.tables[table], none)
         masses, limits = known[table].back(masses), moved(known[table])
     return found
 
@@ -251,7 +254,7 @@ def returns_after(course: Course, grid: Grid) -> tuple[Floats, Floats, Ints]:
     """[row, state, point]: what is still to come when the log ends; the limits of it, and the row of each episode."""
     numbers, rows = np.unique(course.steps - course.seen, return_inverse=True)
     last, none = np.zeros(course.mdp.num_states), np.zeros(0, np.int64)
-    after = rows_of(course, course.gains, grid, course.choices.after, none)
+    after = rows_of(course, grid, course.choices.after, none)
     masses, limits = grid.masses(last), np.stack([last, last])
     found = list[tuple[Floats, Floats]]()
     for left in range(int(numbers.max()) + 1):
@@ -262,13 +265,6 @@ def returns_after(course: Course, grid: Grid) -> tuple[Floats, Floats, Ints]:
         if left in numbers:
             found.append((masses, limits.T))
     return np.stack([each for each, _ in found]), np.stack([each for _, each in found]), rows
-
-
-def _state_at(course: Course, step: Ints) -> Ints:
-    """Where each episode was after so many of its steps."""
-    facts = course.facts
-    fact = facts.of_step[np.arange(len(course)), np.maximum(step - 1, 0)]
-    return course.mdp.successors[facts.state[fact], facts.action[fact], facts.next_slot[fact]]
 
 
 def _split(places: Floats) -> tuple[Ints, Floats]:

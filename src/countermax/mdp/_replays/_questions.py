@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
-from scipy import sparse
 
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
@@ -41,10 +40,6 @@ class Facts(NamedTuple):
     """The slot of the observed successor in its row."""
     of_step: Int[np.ndarray, "n t"]
     """The number of the transition at each step; -1 after an episode's end."""
-
-    def at(self, episode: Ints, step: int) -> Ints:
-        """What was seen in each episode at this step; -1 after its end."""
-        return self.of_step[episode, step] if step < self.of_step.shape[1] else np.full(len(episode), -1)
 
 
 def facts_of(mdp: FiniteMDP, log: EpisodeLog) -> Facts:
@@ -272,61 +267,25 @@ def _drawn(coupling: AbstractSampler, log_p: ArrayLike, log_q: ArrayLike, x: Arr
     return jax.vmap(one)(jnp.asarray(log_p), jnp.asarray(log_q), jnp.asarray(x), keys)
 
 
-class ChainRows(NamedTuple):
-    """Rows of the counterfactual chain: [row, state]."""
-
-    chances: sparse.csr_array
-    gains: sparse.csr_array
-    """Chances times rewards."""
-    squares: sparse.csr_array
-    """Chances times squared rewards."""
-
-
 class AnswerCache:
     """Remembers the answer to every question that was asked about a log."""
 
     def __init__(self, coupling: TransitionCoupling, facts: Facts):
-        self.mdp = coupling.mdp
-        self._coupling = coupling
-        self._facts = facts
-        self._keys = np.zeros(0, np.int64)
-        nothing = sparse.csr_array((0, coupling.mdp.num_states))
-        self._rows = ChainRows(nothing, nothing, nothing)
+        self._coupling, self._facts = coupling, facts
+        self._keys, self._answers = np.zeros(0, np.int64), np.zeros((0, coupling.mdp.width))
 
-    def rows(self, fact: Ints, state: Ints, action: Ints) -> ChainRows:
-        """The chain's rows from these states under these actions, given what was seen."""
-        keys = (fact * self.mdp.num_states + state) * self.mdp.num_actions + action
-        place = self._find(keys)
-        unknown = place < 0
-        if unknown.any():
-            self._learn(np.unique(keys[unknown]))
-            place = self._find(keys)
-        return ChainRows(*(each[place] for each in self._rows))
-
-    def _find(self, keys: Ints) -> Ints:
-        if len(self._keys) == 0:
-            return np.full(len(keys), -1)
-        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[place] == keys, place, -1)
-
-    def _learn(self, keys: Ints) -> None:
-        mdp = self.mdp
-        fact, world = np.divmod(keys, mdp.num_states * mdp.num_actions)
-        state, action = np.divmod(world, mdp.num_actions)
-        chances = self._coupling.answers(questions(self._facts, fact, state, action))
-        successors, rewards = mdp.successors[state, action], mdp.rewards[state, action]
-        squares = rewards**2 if mdp.reward_variances is None else rewards**2 + mdp.reward_variances[state, action]
-        everything = np.concatenate([self._keys, keys])
-        order = np.argsort(everything)
-        self._keys = everything[order]
-
-        def with_new(known: sparse.csr_array, values: Floats) -> sparse.csr_array:
-            row, slot = np.nonzero(values)
-            entries = values[row, slot], (row, successors[row, slot])
-            new = sparse.csr_array(entries, shape=(len(values), mdp.num_states))
-            return sparse.csr_array(sparse.vstack([known, new], format="csr"))[order]
-
-        self._rows = ChainRows(*map(with_new, self._rows, (chances, chances * rewards, chances * squares)))
+    def rows(self, fact: Ints, state: Ints, action: Ints) -> Float[np.ndarray, "n w"]:
+        """The chances of all slots, from these states under these actions, given what was seen."""
+        mdp = self._coupling.mdp
+        keys = (fact * mdp.num_states + state) * mdp.num_actions + action
+        new = np.unique(keys[np.append(self._keys, -1)[np.searchsorted(self._keys, keys)] != keys])
+        if len(new):
+            fact, world = np.divmod(new, mdp.num_states * mdp.num_actions)
+            answers = self._coupling.answers(questions(self._facts, fact, *np.divmod(world, mdp.num_actions)))
+            everything = np.concatenate([self._keys, new])
+            order = np.argsort(everything)
+            self._keys, self._answers = everything[order], np.concatenate([self._answers, answers])[order]
+        return self._answers[np.searchsorted(self._keys, keys)]
 
 
 def logged_pairs(mdp: FiniteMDP, log: EpisodeLog, policy: Values, *, outcomes: Values | None = None) -> "ObservedPairs":

@@ -62,6 +62,7 @@ class Trajectories:
         """Computes nothing yet; `spread` asks on Ray, and `quiet` shows no progress bar, which cannot be in another."""
         self.mdp, self.setting, self._spread = mdp, setting, spread
         self._shown = False if quiet else None
+        self._known: dict[bool, Bounds] = {}
 
     @cached_property
     def facts(self) -> Facts:
@@ -75,8 +76,16 @@ class Trajectories:
 
     @cached_property
     def observed(self) -> Floats:
-        """What each episode earned in the steps that are compared."""
-        return courses.observed_returns(self.plain_course, self.setting.log, self.setting.usual)
+        """What each episode earned in the steps that are compared; where the model carries on, with what was usual."""
+        course, log = self.plain_course, self.setting.log
+        found = log.returns(course.discount, horizon=course.horizon)
+        rest = course.censored & (course.steps > course.seen)
+        if not rest.any():
+            return found
+        usually = replace(course, choices=course.choices._replace(after=self.setting.usual))
+        worth, rows = usually.to_come()
+        later = course.discount**course.seen * worth[rows, log.last_states]
+        return found + np.where(rest, later, 0)
 
     def law(self, coupling: AnyCoupling, *, exact: bool = True) -> TransitionCoupling:
         """A coupling between the rows of the process; where it must be exact, one that can only draw is refused."""
@@ -121,11 +130,18 @@ class Trajectories:
 
     def bounds(self, *, stable: bool = False, rewards: Values | None = None, final: Values | None = None) -> Bounds:
         """The least and the largest value of each episode over all adapted couplings; see `Cohort.bounds`."""
+        plain = rewards is None and final is None
+        if plain and stable in self._known:
+            return self._known[stable]
         course, last = self._asked(rewards, final)
-        found = []
-        for some in self._extremes(course, rewards):
-            found.append(_bounds(some, some.to_come(last), stable=stable, spread=self._spread, shown=self._shown))
-        return Bounds(found[0].lower, found[-1].upper)
+        found = [
+            _bounds(some, some.to_come(last), stable=stable, spread=self._spread, shown=self._shown)
+            for some in self._extremes(course, rewards)
+        ]
+        whole = Bounds(found[0].lower, found[-1].upper)
+        if plain:
+            self._known[stable] = whole
+        return whole
 
     def persistent_bounds(self, rewards: Values | None = None, final: Values | None = None) -> Bounds:
         """The same if chance may persist across steps."""
@@ -133,7 +149,7 @@ class Trajectories:
         if last is not None and last.ndim > 1:
             raise InputError(f"`final` must be [state] where chance may persist, got shape {last.shape}")
         score = np.zeros(self.mdp.num_states) if last is None else last
-        found = [persistent_values(some, some.gains, score, signs) for some, signs in self._signed(course, rewards)]
+        found = [persistent_values(some, score, signs) for some, signs in self._signed(course, rewards)]
         return Bounds(*np.concatenate(found))
 
     @cached_property
@@ -158,7 +174,7 @@ class Trajectories:
         shape = (len(course), self.mdp.num_states)
         return course, None if final is None else courses.as_shape("final", final, shape, shape[1:])
 
-    def _extremes(self, course: Course, rewards: Values | None = None) -> tuple[Course, ...]:
+    def _extremes(self, course: Course, rewards: Values | None) -> tuple[Course, ...]:
         """The course with the least and with the largest rewards; one course where rewards do not vary."""
         if rewards is not None or self.setting.varying is None:
             return (course,)
@@ -193,7 +209,7 @@ class Trajectories:
         asked = replace(self.setting, log=copies, discount=1.0, censored="model", behaviour=None)
         course = Trajectories(self.mdp, asked)._course_of(None, 0.0)
         timed = replace(course, seen=np.minimum(course.seen, times), steps=times)
-        found = _bounds(timed, _carried_back(timed, scores), stable=False, shown=False)
+        found = _bounds(timed, timed.to_come(np.tile(scores.T, (horizon + 1, 1))), stable=False, shown=False)
         return Bounds(found.lower.reshape(-1, count), found.upper.reshape(-1, count))
 
     def step_bounds(self, coupling: AnyCoupling) -> Bounds:
@@ -221,7 +237,7 @@ class Trajectories:
         actions stay as logged; where those are not known, and after the log's end, both worlds do what was usual.
         """
         course = self._course(courses.as_logged(self.mdp, self.facts, self.setting.usual))
-        wide = [persistent_actions(some, some.gains, signs) for some, signs in self._signed(course)]
+        wide = [persistent_actions(some, signs) for some, signs in self._signed(course)]
         return np.concatenate([self._worth_of_actions(couplings), *wide]) - self.observed[0]
 
     def _worth_of_actions(self, couplings: Sequence[AnyCoupling], rewards: Values | None = None) -> Floats:
@@ -276,7 +292,7 @@ class Trajectories:
         for step in range(steps):
             key_uniform, key_answers = jax.random.split(jax.random.fold_in(key, step))
             for_action, for_state = np.asarray(jax.random.uniform(key_uniform, (2, count), jnp.float32))
-            state, fact = states[:, step], facts.at(episode, step)
+            state, fact = states[:, step], facts.of_step[episode, step] if step < log.longest else np.full(count, -1)
             logged = choices.tables[choices.of_fact[np.maximum(fact, 0)], state]
             wanted = np.where((fact >= 0)[:, None], logged, choices.after[state])
             action = pick(edges_of(wanted), for_action)
@@ -431,13 +447,3 @@ def _watched(what: str, course: Course, batches: Iterable[Any], shown: bool | No
 def _bounded(chains: AbstractChains, course: Course, batch: Ints, to_come: ToCome) -> Valued:
     del course
     return chains.backwards(batch, *to_come, keep=False)
-
-
-def _carried_back(course: Course, scores: Floats) -> ToCome:
-    """What is still to come of every feature when the log ends, for the times in their order: one pass for all."""
-    rest, count = course.steps - course.seen, scores.shape[1]
-    worth = [scores]
-    for _ in range(int(rest.max())):
-        worth.append(np.asarray(course.chain @ worth[-1]))
-    rows = rest * count + np.arange(len(rest)) % count
-    return np.ascontiguousarray(np.stack(worth).transpose(0, 2, 1)).reshape(-1, len(scores)), rows
