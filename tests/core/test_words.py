@@ -2,7 +2,7 @@
 
 import pytest
 
-from countermax._core.words import both, number, percent, percents, span
+from countermax._core.words import both, brief, number, percent, percents, span
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,8 @@ def test_what_rounding_leaves_of_nothing_is_nothing():
     assert percents(1.1e-16, 0.68) == "0 to 68 %"
     assert percents(0.06, 1 - 1.1e-16) == "6 to 100 %"
     assert percent(1e-9) == "under 0.1 %"
+
+
+def test_a_number_in_a_sentence_has_no_rounding_error():
+    assert [brief(each) for each in (-2.78e-17, 0.033712, 1.0249, -0.0)] == ["0", "0.0337", "1.02", "0"]
+    assert brief(0.00073, 2) == "0.00073"

@@ -627,3 +627,18 @@ def test_what_was_logged_fades_where_supports_part():
     kept = changed(mdp, log, Changes(most=1, within=0.0))
     values, _ = kept.best()
     assert values[0, 1] == values[0, 0]
+
+
+def test_where_a_plan_leads_is_what_it_earns_where_ends_alone_count():
+    data = files("countermax") / "data"
+    ward = Cohort(
+        data / "ward_log.csv", data / "ward_policy.csv", absorbing=["home", "dead"], posterior=Posterior(num_draws=0)
+    )
+    rewards = {end: ward.log.rewards[ward.log.last_states == ward.log.state_names.index(end)].sum(axis=1).mean()
+               for end in ("home", "dead")}  # fmt: skip
+    for name in ward.log.names[:5]:
+        found = ward.best_changes(name)
+        for plan in found.plans:
+            earned = sum(rewards[end] * chance for end, chance in plan.ends.items())
+            assert earned == pytest.approx(found.observed + plan.in_sample, abs=1e-9)
+            assert found.state_names[found.logged[-1].state] in found.summary()

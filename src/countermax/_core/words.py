@@ -59,6 +59,11 @@ def percents(low: Any, high: Any) -> str:
     return second if first == second else f"{first.removesuffix(' %')} to {second}"
 
 
+def brief(value: Any, digits: int = 3) -> str:
+    """A number in a sentence, with so many significant digits; what rounding leaves of 0 is none."""
+    return f"{round(float(value), 12):z.{digits}g}"
+
+
 def confidence(level: float) -> str:
     """A level in words: `95 %`."""
     return f"{100 * level:g} %"

@@ -525,8 +525,9 @@ class Cohort:
         self, couplings: list[str], sizes: list[int], given: Sequence[Floats], drawn: Sequence[Floats]
     ) -> tuple[Answer, ...]:
         """By end: how many would not have come there, of those who did, from how many move and come there in all."""
-        ranged = _spared(sizes, given[0], given[1], self._given_ranges)
-        models = _spared(sizes, drawn[0], drawn[1], self._drawn_ranges) if len(drawn[0]) else drawn[0]
+        followed = self._setting.censored == "model" or not self._censored
+        ranged = _spared(sizes, given[0], given[1], self._given_ranges, followed)
+        models = _spared(sizes, drawn[0], drawn[1], self._drawn_ranges, followed) if len(drawn[0]) else drawn[0]
         spared = self._draws.posterior.summarise(ranged, models, 2)
         ends = range(len(self._groups))
         return tuple(answer_of(spared, couplings, "number that would not be there", end) for end in ends)
@@ -711,15 +712,16 @@ def _of_all(
     return signs(effects), moved(last, groups), means
 
 
-def _spared(sizes: list[int], moves: Floats, means: Floats, ranges: Floats) -> Floats:
+def _spared(sizes: list[int], moves: Floats, means: Floats, ranges: Floats, followed: bool) -> Floats:
     """[..., couplings and two ranges, end]: how many of those who came to an end would not have.
 
-    Ranges are sums over episodes, no wider than the numbers who come there in all leave open: those who stay are no
-    more than these, and those who come from elsewhere no more than all others.
+    Ranges are sums over episodes. Where all are `followed` up to the horizon, they are no wider than the numbers who
+    come there in all leave open: those who stay are no more than these, and those who come from elsewhere no more than
+    all others.
     """
     size, there = np.array(sizes[:-1]), means[..., None, 1:-1]
     by_coupling = size - np.diagonal(moves, axis1=-2, axis2=-1)[..., :-1]
-    least, most = size - there, size - np.maximum(there - (sum(sizes) - size), 0)
+    least, most = (size - there, size - np.maximum(there - (sum(sizes) - size), 0)) if followed else (0.0, size)
     lower = np.minimum(np.maximum(ranges[..., ::2, :], least), by_coupling.min(axis=-2, keepdims=True))
     upper = np.maximum(np.minimum(ranges[..., 1::2, :], most), by_coupling.max(axis=-2, keepdims=True))
     both = np.stack([lower, upper], axis=-2).reshape(ranges.shape)

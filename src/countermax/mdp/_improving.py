@@ -120,10 +120,12 @@ class OneEpisode:
         usual = replayed.tables[replayed.facts.table[fact]] * live[:, None]
         return _Step(to, gain, far, usual, self._rules.cost[action], may)
 
-    def followed(self, plan: Int[np.ndarray, "t s k"], changes: int) -> tuple[float, Float[np.ndarray, " t"]]:
-        """How many changes a plan makes on average, and how far the log moves the rows that it takes, step by step.
+    def followed(
+        self, plan: Int[np.ndarray, "t s k"], changes: int
+    ) -> tuple[float, Float[np.ndarray, " t"], Float[np.ndarray, " s"]]:
+        """How many changes a plan makes on average, how far the log moves the rows that it takes, and where it leads.
 
-        Total variation, where no end was reached; one where all is as it was logged.
+        How far: total variation, step by step, where no end was reached; one where all is as it was logged.
         """
         here, number, away = np.zeros((changes + 1, len(self._ends))), 0.0, np.zeros(self._length)
         here[changes, self._first] = 1
@@ -138,7 +140,10 @@ class OneEpisode:
                     away[step] += taken @ np.minimum(rows.far, 1) / live
                 number += float(mass[done >= 0].sum())
             here = later
-        return number, np.minimum(away, 1)
+        where = here.sum(axis=0)
+        for _ in range(int(self._course.steps[0]) - self._length):
+            where = np.asarray(where @ self._course.chain)
+        return number, np.minimum(away, 1), where
 
     def likeliest(self, plan: Int[np.ndarray, "t s k"], changes: int) -> tuple[tuple[PathStep, ...], float]:
         """The most likely path up to the end of the log, and its probability (Viterbi)."""

@@ -44,6 +44,7 @@ from countermax.mdp._results import (
 FADED = 0.05
 """Total variation below which what was logged no longer matters, unless `within` says otherwise."""
 _MOST_TOLD, _MOST_LISTED = 3, 10  # changes in a sentence, and in the table
+_RARE = 0.005  # ends that are less likely are not told
 _RULE = (
     "Unchanged: the logged action, whatever the state; where it is not known there, and after the log's end, what was "
     "usual. Nothing is changed after the log's end."
@@ -93,6 +94,8 @@ class BestPlan(NamedTuple):
     """How much more another sequence could add at most, where a search was given up; zero where this is the best."""
     number: float
     """How many changes it makes on average."""
+    ends: Mapping[str, float]
+    """The chance of each end of the process, by the coupling, on the estimate."""
     path: tuple[PathStep, ...]
     """The most likely path, up to the end of the log."""
     path_chance: float
@@ -196,7 +199,8 @@ class BestChanges(AbstractCohortResult):
             f"Episode {self.episode} earned {number(self.observed)}. By {self.coupling}, the {kind} with {most} would "
             f"have added {number(best.effect)} to the {drawn}{known}.\n"
             f"Over all couplings that draw afresh at each step it adds {span(*best.bounds['any'])}. That it "
-            f"{'helps' if best.effect > 0 else 'hurts'} {best.claim.sure}.{other}\n{self._told_path(best)}"
+            f"{'helps' if best.effect > 0 else 'hurts'} {best.claim.sure}.{other}\n{self._told_ends(best)}"
+            f"{self._told_path(best)}"
         )
 
     def _plot(self) -> "plotting.Figure":
@@ -220,6 +224,15 @@ class BestChanges(AbstractCohortResult):
     def _in_words(self, path: tuple[PathStep, ...]) -> list[tuple[str, str]]:
         """States by name, and what is done instead."""
         return [(self.state_names[each.state], self.action_names[each.action] if each.changed else "") for each in path]
+
+    def _told_ends(self, plan: BestPlan) -> str:
+        """How likely it comes to each end."""
+        if not plan.ends:
+            return ""
+        none = 1 - sum(plan.ends.values())
+        told = [f"{name} {percent(each)}" for name, each in (*plan.ends.items(), ("no end", none)) if each > _RARE]
+        was = self.state_names[self.logged[-1].state]
+        return f"With it, by {self.coupling} on the estimate: {', '.join(told)}; what was logged led to {was}. "
 
     def _told_path(self, plan: BestPlan) -> str:
         """What is changed on the most likely path."""
@@ -445,7 +458,7 @@ def best_changes_of(
     visits, plans = mdp.visits, []
     for k in range(1, some.num_layers):
         path, chance = some.alone.likeliest(plan[0], k)
-        changed, away = some.alone.followed(plan[0], k)
+        changed, away, where_to = some.alone.followed(plan[0], k)
         rare = [int(visits[each.state, each.action]) for each in path if each.changed] if visits is not None else []
         plans.append(
             BestPlan(
@@ -462,6 +475,11 @@ def best_changes_of(
                 float(given[where["any"][0], 0, k]),
                 told[k].gap if told else 0.0,
                 changed,
+                {
+                    spoken("state", int(end), mdp.state_names): float(where_to[end])
+                    for end in np.argsort(-where_to, kind="stable")
+                    if mdp.ends[end] and where_to[end] > SMALL
+                },
                 path,
                 chance,
                 _fades(away, changes.within or FADED),

@@ -12,7 +12,7 @@ from scipy import sparse
 from countermax import _plotting as plotting
 from countermax._core.quantities import as_count
 from countermax._core.results import AbstractResult, Row, Table, tables_of
-from countermax._core.words import confidence, number, span
+from countermax._core.words import brief, confidence, number, span
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.mdp._arrays import Floats
@@ -82,15 +82,15 @@ class Meaning(NamedTuple):
     def size(self, effect: float) -> str:
         """How large an effect is, in words: `0.12`, `12 percentage points`."""
         if not self.counting:
-            return f"{effect:.2g}"
+            return brief(effect, 2)
         points = 100 * abs(effect / self._worth)
-        told = f"{points:.2g}" if points < 10 else f"{points:.0f}"
+        told = brief(points, 2) if points < 10 else f"{points:.0f}"
         return f"{told} percentage point{'' if told == '1' else 's'}"
 
     def gain(self, effect: float) -> str:
         """What a decision would have done: `raised the chance of survival by 12 percentage points`."""
         if not self.counting:
-            return f"added {effect:.3g} to the {self.measure}"
+            return f"added {brief(effect)} to the {self.measure}"
         points = 100 * effect / self._worth
         told = f"{abs(points):.0f} percentage point{'' if round(abs(points)) == 1 else 's'}"
         if abs(points) < 0.5:
@@ -100,7 +100,7 @@ class Meaning(NamedTuple):
     def between(self, lower: float, upper: float, *, gain: bool = False) -> str:
         """A range of returns, or of gains in them."""
         if not self.counting:
-            return _joined(f"{lower:z.3g}", f"{upper:z.3g}")
+            return _joined(brief(lower), brief(upper))
         low, high = sorted(100 * each / self._worth for each in (lower, upper))
         return _joined(f"{low:z.0f}", f"{high:z.0f}") + (" points" if gain else " %")
 
@@ -422,7 +422,7 @@ class Fates:
             f"{size} of {counted(sum(self.sizes), 'episode')} ended at {self.names[0]}; under the other policy "
             f"{self.expected[0].told()} would be expected to, whatever the coupling. By {name}, {value.told()} of the "
             f"{size} would not have ended there, and {others:.0f} of the others would; by any coupling, "
-            f"{least:.0f} to {most:.0f} of the {size} would not have.\n"
+            f"{_joined(f'{least:.0f}', f'{most:.0f}')} of the {size} would not have.\n"
         )
 
 

@@ -17,7 +17,7 @@ from countermax._core.errors import InputError
 from countermax._core.labels import identity, listed, reader
 from countermax._core.quantities import shown
 from countermax._core.results import Row, Table, tables_of
-from countermax._core.words import confidence, percent, percents, span
+from countermax._core.words import brief, confidence, percent, percents, span
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import name_of
@@ -172,7 +172,7 @@ class Story(AbstractCohortResult):
 
     def _summary(self) -> str:
         name, value = next(iter(self.returns.values.items()))
-        answer = _chances(self, name) if self.ends else f"earning {value:.3g}"
+        answer = _chances(self, name) if self.ends else f"earning {brief(value)}"
         told = [" ".join(self.told.happened[:2]), _ranges(self), f"With {name} assumed: {answer}.", _verdict(self)]
         return "\n".join(told)
 
@@ -365,7 +365,7 @@ def _happened(story: Story) -> Iterator[str]:
         yield f"After {spent} the {stops} without an end, at: {story.record.states[-1]}."
     yield f"Its path: {_path(story.record)}."
     if story.end_rewards is None:
-        yield f"It earned {story.observed_return:.3g} in all."
+        yield f"It earned {brief(story.observed_return)} in all."
     else:
         yield story.meaning.told()
     differing = story.record.differing
@@ -392,7 +392,7 @@ def _instead(story: Story) -> Iterator[str]:
         answers = {name: _chances(story, name) for name in story.returns.values}
         yield f"Under the other policy, by {story.record.when(story.num_steps)}: {by_coupling(answers)}."
     if story.end_rewards is None:
-        answers = {name: f"{each:.3g}" for name, each in story.returns.values.items()}
+        answers = {name: brief(each) for name, each in story.returns.values.items()}
         yield f"Under the other policy it would have earned on average {by_coupling(answers)}."
     if story.best is None:
         if story.decisions:
@@ -499,8 +499,8 @@ def _ranges(story: Story) -> str:
     if story.end_rewards is None:
         least, most = story.returns.bounds
         limits = story.returns.any_interval
-        other = "" if limits is None else f" ({limits.lower:.3g} to {limits.upper:.3g})"
-        said.append(f"earning {least:.3g} to {most:.3g}{other}")
+        other = "" if limits is None else f" ({brief(limits.lower)} to {brief(limits.upper)})"
+        said.append(f"earning {brief(least)} to {brief(most)}{other}")
     told = f"Over all couplings that draw afresh at each step: {', '.join(said)}{rest}"
     if story.returns.any_interval is None:
         return f"{told}."
