@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
-from countermax import InputError
+from countermax import InputError, Rows
 from countermax._tables.writing import write_table
 from countermax.cli import app
 from countermax.tables import Predicted
@@ -173,3 +173,11 @@ def test_rows_that_are_left_as_they_were_against_their_own_probabilities_are_war
             tmp_path / f"{source}.parquet", tmp_path / f"{source}_out.parquet", **ASK, unchanged="same"
         )
         assert any(f"probabilities of {count} rows" in each for each in written.notes) == (count > 0)
+
+
+def test_all_couplings_may_be_asked_of_rows_too():
+    rows = Rows(people(), **ASK, labels=ORDER, score=[0, 1, 2])
+    by_default = {each.coupling for each in rows.effects().rows}
+    assert {each.coupling for each in rows.effects(couplings="all").rows} == by_default
+    asked = {each.coupling for each in rows.causes("gained", couplings="all").rows}
+    assert {"Gumbel-max", "maximal", "independent", "inverse CDF by score"} <= asked

@@ -307,7 +307,7 @@ class Rows:
         scale. Least variance is a criterion of precision, not evidence that the mechanism is true.
 
         Args:
-            couplings: Couplings to compare, by name, or names of fixed ones; by default the library's own.
+            couplings: Couplings to compare, by name, or names of fixed ones; by default `all` of the library's own.
             counterfactual_score: Score in the counterfactual world, if it is another one.
             learn: Whether to train a gadget; or the gadget to train.
             training: Settings of the training; by default 500 steps and batches of 64.
@@ -344,7 +344,7 @@ class Rows:
             at_least: Gain of the score; adds the share of those who gain as much.
             gain: Worth of treating somebody with each pair (without, with) of outcomes.
             arms: Names of being without the treatment and with it; by default control and treated.
-            couplings: Couplings to ask beside the bounds, by name; by default none, because each adds a column for
+            couplings: Couplings to ask beside the bounds, by name, or `all`; by default none: each adds a column for
                 every number.
         """
         names = ("control", "treated") if arms is None else arms
