@@ -133,3 +133,11 @@ def test_a_column_with_many_values_is_refused():
         rows.by("number").transitions(num_resamples=0)
     with pytest.raises(InputError, match="`by` must name a column, got 'part'"):
         rows.by("part")
+
+
+def test_the_summary_says_how_many_of_each_group_keep_their_outcome():
+    found = VERBS["transitions"](Rows(customers(), **ASK).by("segment"))
+    told = found.summary()
+    for name, group in found.groups.items():
+        assert f"{name}: {100 * np.trace(group.counts) / group.num_rows:.0f} % (" in told
+    assert "by group" not in VERBS["transitions"](Rows(customers(), **ASK)).summary()

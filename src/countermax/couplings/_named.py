@@ -120,8 +120,8 @@ def as_couplings(
 ) -> dict[str, AbstractCoupling]:
     """Several by name, as `as_coupling` takes each: from a mapping, or from words and files, which name themselves.
 
-    `all` is the library's own that the arguments allow. A file is called by its name without the ending; by its whole path where that would be the name of a fixed coupling,
-    of another file, or reserved.
+    `all` is the library's own that the arguments allow. A file is called by its name without the ending; by its whole
+    path where that would be the name of a fixed coupling, of another file, or reserved.
     """
     if isinstance(couplings, str) and couplings == "all":
         return named_couplings(**beside)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BYTES_OF_WEIGHTS = 6 * 4096  # of a resample, for the rows that share a random stream
+_MOST_TOLD = 6  # groups in a summary
 
 
 @final
@@ -130,10 +131,15 @@ class Transitions(AbstractResult):
             found.append(shortened_table(Table([f"under {self.coupling}", "about", *counts], lines, 2)))
         return found
 
+    @property
+    def _kept(self) -> tuple[float, float, float]:
+        """The share that would have kept their outcome: under the coupling, and at least and at most."""
+        kept, low, high = (float(np.trace(each)) / self.num_rows for each in (self.counts, *self.bounds))
+        return kept, low, high
+
     def _summary(self) -> str:
-        """How many keep their outcome, and the largest change."""
-        low, high = (float(np.trace(each)) / self.num_rows for each in self.bounds)
-        kept = float(np.trace(self.counts)) / self.num_rows
+        """How many keep their outcome, the largest change, and how many of each group keep theirs."""
+        kept, low, high = self._kept
         words = [
             f"For each of {self.num_rows:,} rows: the counterfactual outcome, given the one that was seen.",
             f"Whatever the coupling, {percents(low, high)} would have kept their outcome.",
@@ -151,6 +157,10 @@ class Transitions(AbstractResult):
             )
         else:
             words.append(f"{most}.")
+        told = [f"{name}: {percent(each._kept[0])} ({percents(*each._kept[1:])})" for name, each in self.groups.items()]
+        if told:
+            more = f", and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+            words.append(f"Kept by group, in parentheses whatever the coupling: {'; '.join(told[:_MOST_TOLD])}{more}.")
         return " ".join(words)
 
     def _interval_words(self, *cell: int) -> str:
