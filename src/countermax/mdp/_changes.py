@@ -36,7 +36,7 @@ class Changes:
             "stable", or "monotone" (observed row stable, and monotone).
         cost: Cost of a change in units of reward: a number, or a matrix, by what was done and what would be done
             instead, for instance by the distance of two doses.
-        forbidden: Actions that must not take the place of what was done, by name or index; or a mask by state and
+        forbidden: Actions that must not take the place of what was done, by name or index. Also a mask by state and
             action.
         min_visits: Least number of times that an action must have been seen in a state to be taken there instead.
         within: Influence that what was logged must have on every step of every path: total variation between the

@@ -117,13 +117,14 @@ class Cohort:
                 next_state, reward; a `StepsFile` where columns have other names or follow from time, outcome and score,
                 `Measurements` where there are numbers in place of states.
             policy: Policy that would have been followed: a file or dataframe of state, action and, unless certain,
-                probability, a mapping from states to actions (or to the probabilities of several), or an array
-                [state, action] beside an `EpisodeLog`; beside measurements also a column that names the action in each
+                probability. In Python also a mapping from states to actions (or to the probabilities of several), or an
+                array [state, action] beside an `EpisodeLog`; beside measurements a column that names the action in each
                 row. By default what was usual, for questions that need none.
             process: Process behind the log, or a function that estimates one from a log; by default its frequencies.
                 Every logged step must be possible under it.
-            absorbing: States where episodes end by themselves, by name, index or mask, where the process is estimated
-                here; by default those that nobody was seen to leave. Episodes that stop elsewhere are censored.
+            absorbing: States where episodes end by themselves, by name or index, where the process is estimated
+                here; by default those that nobody was seen to leave. In Python also a mask. Episodes that stop
+                elsewhere are censored.
             outcomes: Label of each state as an outcome. Two worlds agree where their outcomes have one label, so states
                 that differ by the action alone (a treatment flag, say) deserve a common one; couplings that go by order
                 take the order of the labels. By default each state is an outcome of its own.

@@ -86,11 +86,11 @@ class Rows:
             data: Table: a frame of pandas, polars or Arrow; a file (.csv, .parquet, or .jsonl with a JSON object in
                 each line); a folder of Parquet files, or several by wildcards, local or s3://...; a Ray Dataset; or an
                 Arrow schema, for `answering` and `sums`.
-            outcome: Column with the outcomes seen; of a frame also an array of them.
+            outcome: Column with the outcomes seen. Of a frame also an array of them.
             factual: Probabilities, or utilities, in the factual world: the prefix of their columns (p_ for p_dead,
-                p_ill, ...), a mapping from labels to columns, or columns in the order of `labels`; of a frame also an
-                array or frame [rows, outcomes]; a fitted classifier, or `Predicted`.
-            counterfactual: The same for the counterfactual world; for a classifier
+                p_ill, ...), a mapping from labels to columns, or columns in the order of `labels`. In Python also a
+                fitted classifier, or `Predicted`; of a frame an array or frame [rows, outcomes].
+            counterfactual: The same for the counterfactual world. For a classifier
                 `Predicted(classifier, {"treated": True})`.
             labels: Outcomes in the order that results have; by default that of an ordered category, else of `factual`.
             score: Score of each outcome, by label or in the order of the labels; effects also take several by name.
@@ -175,8 +175,8 @@ class Rows:
         Args:
             coupling: Coupling of the two worlds: gumbel-max, gumbel-max-shared-RATE (from 0, independent, to 1),
                 nested-gumbel-max-DISSIMILARITY[OUTCOME|OUTCOME], inverse-cdf (in the order of the labels),
-                inverse-cdf-by-score, comonotone, vector-quantile, maximal, independent, a file with a coupling or with
-                nests (.json, .yaml), or in Python a coupling itself.
+                inverse-cdf-by-score, comonotone, vector-quantile, maximal, independent, or a file with a coupling or
+                with nests (.json, .yaml). In Python also a coupling itself.
             bounds: Couplings that the bounds are over: `any`, `stable` or `none` for no such columns.
             tolerance: Largest width of the bounds over all couplings at which the choice of coupling does not matter.
             prefix: Prefix of the names of new columns.
