@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any, NamedTuple, final
 
 import jax
@@ -172,7 +174,6 @@ def _laws(subject: Subject, key: PRNGKeyArray) -> Iterator[_Check]:
     sampler = subject.sampler
     if isinstance(sampler, AbstractCoupling):
         yield from _exact(subject)
-    yield _Check("the number of outcomes is true", partial(_calling_laws.truthful, subject, key=key), True)
     yield _Check("what cannot be is refused", partial(_calling_laws.refused, subject))
     yield _Check("a batch is its members one by one", partial(_calling_laws.batched, subject))
     yield _Check("compiled or not, the answer is the same", partial(_calling_laws.compiled_or_not, subject))
@@ -187,6 +188,7 @@ def _laws(subject: Subject, key: PRNGKeyArray) -> Iterator[_Check]:
         what = case.name if case.p.dtype == subject.native else f"{case.name}, {case.p.dtype}"
         draws = partial(_draw_laws.draws, subject, case, key=jax.random.fold_in(key, 100 + place))
         yield _Check(f"draws follow the law ({what})", draws, True)
+    yield _Check("the number of outcomes is true", partial(_calling_laws.truthful, subject, key=key), True)
 
 
 def _exact(subject: Subject) -> Iterator[_Check]:
@@ -223,4 +225,8 @@ def _guarded(law: _Check, share: float) -> Law:
     except BrokenError as broken:
         return Law(law.name, False, str(broken))
     except Exception as error:  # a coupling that crashes breaks the law, and the report should still be complete
-        return Law(law.name, False, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        said = str(error).splitlines()[0] if str(error) else ""
+        where = extract_tb(error.__traceback__)[-1]
+        return Law(
+            law.name, False, f"{type(error).__name__}: {said} ({Path(where.filename).name}, line {where.lineno})"
+        )
