@@ -96,8 +96,9 @@ def estimates(log: Log, model: Model, policy: Policy, horizon: int, discount: Fr
     count, last = len(earned), [row[-1] for row in weights]
     total, lasting = sum(last), compared(log, model, horizon)
     episodes = list(log.episodes.values())
-    values = planned(model, policy, horizon, discount)[::-1]  # by steps to go
-    plan = sum(values[n].get(steps[0].state, Fraction(0)) for n, steps in zip(lasting, episodes, strict=True))
+    follow = followed(log, lasting, horizon)
+    values = planned(model, policy, follow, discount)  # by time
+    plan = sum(values[0].get(steps[0].state, Fraction(0)) for steps in episodes)
     sums = dict.fromkeys(("gains", "weighted gains", "surprises", "weighted surprises"), Fraction(0))
     unknown = False
     for t in range(log.longest):
@@ -108,13 +109,13 @@ def estimates(log: Log, model: Model, policy: Policy, horizon: int, discount: Fr
         for place in here:
             if t >= len(episodes[place]):
                 continue
-            step, left = episodes[place][t], lasting[place] - t
+            step, going = episodes[place][t], t + 1 < lasting[place]
             share = weight[place] / mean if mean else Fraction(0)
             gain = discount**t * step.reward
             surprise = discount**t * (
                 step.reward
-                + discount * values[left - 1].get(step.successor, Fraction(0))
-                - _worth(model, step.state, step.action, values[left - 1], discount)
+                + (discount * values[t + 1].get(step.successor, Fraction(0)) if going else 0)
+                - _worth(model, step.state, step.action, values[t + 1], discount * follow[t])
             )
             sums["gains"] += weight[place] * gain
             sums["weighted gains"] += share * gain
@@ -123,7 +124,7 @@ def estimates(log: Log, model: Model, policy: Policy, horizon: int, discount: Fr
     paid = sum(a * b for a, b in zip(last, earned, strict=True))
     return {
         "observed return": sum(earned) / count,
-        "ordinary importance sampling": paid / count,
+        "ordinary importance sampling": paid / count if total else None,
         "per-decision importance sampling": sums["gains"] / count,
         "weighted importance sampling": paid / total if total else None,
         "weighted per-decision importance sampling": None if unknown else sums["weighted gains"] / count,
@@ -162,16 +163,27 @@ def effective_size(log: Log, model: Model, policy: Policy) -> Fraction:
     return sum(last) ** 2 / sum(each**2 for each in last) if any(last) else Fraction(0)
 
 
-def planned(model: Model, policy: Policy, horizon: int, discount: Fraction) -> list[dict[State, Fraction]]:
+def followed(log: Log, lasting: list[int], horizon: int) -> list[Fraction]:
+    """After each step, the chance to be followed for another one: of those at risk, who was not cut off just then."""
+    seen = [min(len(steps), horizon) for steps in log.episodes.values()]
+    found = []
+    for t in range(horizon):
+        longer = sum(each > t + 1 for each in seen)
+        cut = sum(each == t + 1 and most < horizon for each, most in zip(seen, lasting, strict=True))
+        found.append(Fraction(longer, longer + cut) if longer + cut else Fraction(1))
+    return found
+
+
+def planned(model: Model, policy: Policy, follow: list[Fraction], discount: Fraction) -> list[dict[State, Fraction]]:
     """What is still to come from each state at each time."""
     values: list[dict[State, Fraction]] = [{}]
-    for _ in range(horizon):
+    for share in reversed(follow):
         later = values[0]
         values.insert(
             0,
             {
                 state: sum(
-                    (chance * _worth(model, state, action, later, discount) for action, chance in row.items()),
+                    (chance * _worth(model, state, action, later, discount * share) for action, chance in row.items()),
                     Fraction(0),
                 )
                 for state, row in policy.items()

@@ -420,7 +420,7 @@ def test_what_a_trial_leaves_out_or_warns_of_is_printed_with_it():
         "  left out: 17 in other arms ('Placebo', 'other', 'placebo '); 1 without an outcome "
         "(0.5 %: 1 in placebo, 0 in drug), assumed to be like the others"
     )
-    warning = "WARNING: 'Placebo' (1 cell), 'placebo ' (1 cell) and 'placebo' (98 cells) are three arms"
+    warning = "WARNING: 'Placebo' (1 cell), 'placebo' (98 cells) and 'placebo ' (1 cell) are three arms"
     assert lines[-1].startswith(f"  {warning}")
     answer = trial.compare("dead")
     for text in (answer.summary(), str(answer), trial.causes("dead").summary()):

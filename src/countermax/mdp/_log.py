@@ -301,7 +301,7 @@ def follow_up(seen: Ints, cut: Bool[np.ndarray, " n"], horizon: int) -> Float[np
 
     Args:
         seen: Number of steps that each episode was seen for, within the horizon.
-        cut: Which episodes were cut off there, before the horizon and without an end.
+        cut: Flags of the episodes that were cut off there, before the horizon and without an end.
         horizon: Largest number of steps.
     """
     stopped, ended = (np.bincount(seen[each], minlength=horizon + 1) for each in (cut, ~cut))
