@@ -85,7 +85,7 @@ def _fit(rng: random.Random) -> Case:
     call = f"learning.fit({gadget}, learning.RandomPairs(3), learning.Disagreement(), key=jax.random.key(0), "
     return Case(
         "python",
-        source=f"{call}{', '.join(options.values())})",
+        source=f"{call}training=learning.Training({', '.join(options.values())}))",
         means={"asked": "anything", "refuse": f"fits with {bad}"},
     )
 

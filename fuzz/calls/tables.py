@@ -61,9 +61,9 @@ def make_transitions(rng: random.Random) -> Case:
     """From file to cells."""
     made = _table(rng)
     options, flags = made.options, made.flags
-    options["--resamples"] = str(rng.choice((0, 0, 10, 50, 2)))
+    options["--num-resamples"] = str(rng.choice((0, 0, 10, 50, 2)))
     if rng.random() < 0.08:
-        options["--resamples"] = rng.choice(("-1", "1", "1000000000", "x", "99999999999999999999", "2.5"))
+        options["--num-resamples"] = rng.choice(("-1", "1", "1000000000", "x", "99999999999999999999", "2.5"))
     if rng.random() < 0.1:
         options["--level"] = rng.choice(("0.5", "0.999", "0", "1", "nan", "-1", "95"))
     if rng.random() < 0.2:

@@ -22,9 +22,9 @@ _COUPLINGS = ("gumbel-max", "inverse-cdf", "maximal", "independent")
 def make_evaluation(rng: random.Random) -> Case:
     """What a policy is worth."""
     files, options, flags, _ = _logged(rng)
-    options["--resamples"] = str(rng.choice((0, 0, 0, 3)))
+    options["--num-resamples"] = str(rng.choice((0, 0, 0, 3)))
     if rng.random() < 0.06:
-        options["--resamples"] = rng.choice(("-1", "1000000000", "x"))
+        options["--num-resamples"] = rng.choice(("-1", "1000000000", "x"))
     if rng.random() < 0.15:
         options["--seed"] = rng.choice(("1", "4294967295", "4294967296", "-1", "99999999999999999999"))
     return _case(rng, "evaluate-policy", files, options, flags)
@@ -36,10 +36,8 @@ def make_explanation(rng: random.Random) -> Case:
     if rng.random() < 0.5:
         options["--episode"] = rng.choice(episodes) if rng.random() < 0.9 else rng.choice(("nobody", "", "1.0", "01"))
     if rng.random() < 0.05:
-        options["--out"] = rng.choice(("story.html", "story.html", "log.csv", "story"))
-    if rng.random() < 0.05:
-        options["--most"] = rng.choice(("1", "0", "-1", "x", "1000000"))
-    options["--resamples"] = rng.choice(("0", "0", "0", "3"))
+        options["--page"] = rng.choice(("story.html", "story.html", "log.csv", "story"))
+    options["--num-draws"] = rng.choice(("0", "0", "0", "3"))
     return _case(rng, "explain", files, options, flags)
 
 

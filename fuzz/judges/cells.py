@@ -175,8 +175,9 @@ def wrong_transitions(found: dict[str, Any], table: Table, law: Law | None, resa
         )
     if [str(each) for each in found["labels"]] != table.labels and len(found["labels"]) != len(table.labels):
         return f"labels {found['labels']}, {table.labels} expected"
-    if len(found["rows"]) != 4 * len(table.labels) ** 2:
-        return f"{len(found['rows'])} rows, {4 * len(table.labels) ** 2} expected"
+    wanted = 4 * len(table.labels) * (len(table.labels) + 1)
+    if len(found["rows"]) != wanted:
+        return f"{len(found['rows'])} rows, {wanted} expected"
     cells = as_cells(found["rows"], len(table.labels))
     if resampled:
         for name in ("count", "share"):
@@ -187,9 +188,12 @@ def wrong_transitions(found: dict[str, Any], table: Table, law: Law | None, resa
 
 
 def as_cells(rows: Sequence[dict[str, Any]], size: int) -> dict[str, list[Any]]:
-    """Rows of a result by cell: for each outcome seen counts, then shares; each under the coupling, then under any."""
+    """Rows of a result by cell: for each outcome seen counts, then shares; each under the coupling, then under any.
+
+    Those about everybody, which come last, are sums of them.
+    """
     found: dict[str, list[Any]] = {}
-    for at, row in enumerate(rows):
+    for at, row in enumerate(rows[: 4 * size**2]):
         cell, any_coupling = divmod(at, 2)
         kind, instead = divmod(cell, size)
         seen, share = divmod(kind, 2)

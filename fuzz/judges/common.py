@@ -43,9 +43,9 @@ OPTIONS = {
         "--json",
     },
     "counterfactuals": {*_ABOUT_ROWS, "--bounds", "--tolerance", "--prefix", "--normalise", "--overwrite"},
-    "transitions": {*_ABOUT_ROWS, "--resamples", "--level", "--seed", "--plot", "--json", "--normalise"},
-    "evaluate-policy": {*_ABOUT_LOGS, "--resamples", "--seed", "--json"},
-    "explain": {*_ABOUT_LOGS, "--episode", "--most", "--out", "--resamples", "--seed", "--json"},
+    "transitions": {*_ABOUT_ROWS, "--num-resamples", "--level", "--seed", "--plot", "--json", "--normalise"},
+    "evaluate-policy": {*_ABOUT_LOGS, "--num-resamples", "--seed", "--json"},
+    "explain": {*_ABOUT_LOGS, "--episode", "--page", "--num-draws", "--seed", "--json"},
     "train": {"--out"},
     "evaluate": {"--num-pairs", "--out", "--json"},
 }

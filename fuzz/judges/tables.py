@@ -82,7 +82,7 @@ def judge_transitions(case: Case, outcome: Outcome) -> Failure | None:
 
     def expected() -> Any:
         _, sheet, table, law, _ = _asked(case, line)
-        resamples = whole_number(line.option("--resamples", "1000") or "")
+        resamples = whole_number(line.option("--num-resamples", "1000") or "")
         if resamples < 0 or resamples == 1:
             raise MustRefuseError("too few resamples")
         if not 0 < real_number(line.option("--level", "0.95") or "") < 1:

@@ -38,7 +38,7 @@ def judge_evaluation(case: Case, outcome: Outcome) -> Failure | None:
 
     def expected() -> Any:
         log, policy, horizon, discount, couplings = _asked(case, line)
-        resamples = whole_number(line.option("--resamples", "100") or "")
+        resamples = whole_number(line.option("--num-resamples", "100") or "")
         if resamples < 0:
             raise MustRefuseError("too few resamples")
         if resamples > 10**8:
@@ -78,7 +78,7 @@ def judge_evaluation(case: Case, outcome: Outcome) -> Failure | None:
 def judge_explanation(case: Case, outcome: Outcome) -> Failure | None:
     """The ranking of all episodes, or the story of one."""
     line = taken_apart(case.argv)
-    outputs = [line.options[name] for name in ("--plot", "--out") if name in line.options]
+    outputs = [line.options[name] for name in ("--plot", "--page") if name in line.options]
     found = dirty(case, outcome, outputs=outputs)
     if found is not None:
         return found
@@ -88,17 +88,15 @@ def judge_explanation(case: Case, outcome: Outcome) -> Failure | None:
         if not couplings:
             raise MustRefuseError("no coupling to explain by")
         episode = line.option("--episode")
-        if "--out" in line.options and episode is None:
+        if "--page" in line.options and episode is None:
             raise MustRefuseError("a page without an episode")
         if "--plot" in line.options:
             check_output(case, line, line.options["--plot"], PICTURES)
-        if "--out" in line.options:
-            if line.options["--out"] in case.files:
+        if "--page" in line.options:
+            if line.options["--page"] in case.files:
                 raise MustRefuseError("an output over an input")
-            if not line.options["--out"].lower().endswith((".html", ".htm")):
+            if not line.options["--page"].lower().endswith((".html", ".htm")):
                 raise UnsureError("a page by another name")
-        if whole_number(line.option("--most", "20") or "") < 1:
-            raise UnsureError("a ranking of nobody")
         if episode is not None and episode not in [_episode(name) for name in log.episodes]:
             raise UnsureError("an episode that is not there, or written another way")
         model = estimates.estimated(log)
@@ -142,8 +140,10 @@ def judge_explanation(case: Case, outcome: Outcome) -> Failure | None:
 
 
 def _row(given: dict[str, Any], quantity: str, about: str, coupling: str) -> dict[str, Any]:
-    wanted = (quantity, about, coupling)
-    (found,) = [each for each in given["rows"] if (each["quantity"], each["about"], each["coupling"]) == wanted]
+    """The one row; a return is called a score where nothing but ends counts."""
+    names = ("return", "score") if quantity == "return" else (quantity,)
+    of = [each for each in given["rows"] if (each["about"], each["coupling"]) == (about, coupling)]
+    (found,) = [each for each in of if each["quantity"] in names]
     return dict(found)
 
 
