@@ -2,7 +2,7 @@
 
 python -m benchmarks growth                               # up to 4 million rows and 1,000 files
 COUNTERMAX_GROWTH=10000000 python -m benchmarks growth    # 10 million rows, and 10,000 files: 8 GB of disk
-COUNTERMAX_GROWTH=100000000 python -m benchmarks growth   # 100 million, and Ray: 80 GB
+COUNTERMAX_GROWTH=100000000 python -m benchmarks growth   # 100 million of three outcomes: 25 GB; and Ray, if installed
 """
 
 import os
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,10 +26,9 @@ from countermax import Rows, _kernel
 from countermax.couplings import GumbelMax
 
 MOST = int(os.environ.get("COUNTERMAX_GROWTH", 4 * MILLION))  # rows
-LENGTHS = MILLION, MOST
+LENGTHS = sorted({MILLION, min(MOST, 10 * MILLION), MOST})
 FILES = (100, 1000, 10_000) if MOST > 4 * MILLION else (100, 1000)
-ON_RAY = MOST > 10 * MILLION
-ROUNDS = 1 if ON_RAY else 3  # in turn; the least time counts, and the largest peak
+ON_RAY = MOST > 10 * MILLION and find_spec("ray") is not None
 ROWS_AT_ONCE = 250_000
 WATCH = """
 import os, subprocess, sys, time
@@ -51,8 +51,8 @@ class Spent(NamedTuple):
 
 def rows() -> Iterator[Row]:
     """All measurements of this file."""
-    for size in (3, 10):
-        for count in LENGTHS:
+    for size, lengths in ((3, LENGTHS), (10, sorted({min(each, 10 * MILLION) for each in LENGTHS}))):
+        for count in lengths:
             yield from _beside(f"{count:,} rows, K={size}", size, count)
         yield from _pieces(size)
     for size, count in ((50, 100_000), (500, 10_000)):
@@ -67,7 +67,7 @@ def _beside(what: str, size: int, count: int, files: int = 1) -> Iterator[Row]:
         folder = Path(place)
         _store(folder / "in", size, count, files)
         copying = sys.executable, "-c", COPY, str(folder / "out.parquet"), str(folder / "copy.parquet")
-        rounds = [(_asked(folder / "in", folder / "out.parquet"), _spent(*copying)) for _ in range(ROUNDS)]
+        rounds = [(_asked(folder / "in", folder / "out.parquet"), _spent(*copying)) for _ in range(_rounds(count))]
         ours, floor = map(_least, zip(*rounds, strict=True))
         for name, here, there in zip(("processor time", "wall time"), ours, floor, strict=False):
             yield Row(
@@ -77,6 +77,11 @@ def _beside(what: str, size: int, count: int, files: int = 1) -> Iterator[Row]:
         if ON_RAY and files > 1:
             ray = _asked(folder / "in", folder / "out", "--engine", "ray")
             yield Row(f"{what}: wall time on Ray, on this machine", ray.wall, "s", f"without it {ours.wall:.1f} s")
+
+
+def _rounds(count: int) -> int:
+    """In turn; the least time counts, and the largest peak."""
+    return 1 if count > 10 * MILLION else 3
 
 
 def _least(rounds: Sequence[Spent]) -> Spent:

@@ -11,6 +11,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _MOST_THREADS = 8
+_AHEAD = 3  # results that wait while one who takes them is busy, so that nobody is idle
 _END = object()
 _here = threading.local()
 
@@ -23,11 +24,17 @@ def num_threads() -> int:
     return min(int(allowed) if allowed.isdecimal() and int(allowed) else cpu_count() or 1, _MOST_THREADS)
 
 
-def in_threads(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
-    """`function` of each item, in order. The next items are taken, one at a time, while these are worked on."""
-    count, waiting = num_threads(), deque[Future[Any]]()
+def in_threads(function: Callable[[S], T], items: Iterable[S], *, spare: int = 0) -> Iterator[T]:
+    """`function` of each item, in order. The next items are taken, one at a time, while these are worked on.
+
+    Args:
+        function: Work on an item.
+        items: What is worked on.
+        spare: Number of cores that are left to whoever takes the results, where that is as much work.
+    """
+    count, waiting = max(num_threads() - spare, 1), deque[Future[Any]]()
     taken = iter(items)
-    if count == 1:
+    if num_threads() == 1:
         yield from map(function, taken)
         return
 
@@ -39,7 +46,7 @@ def in_threads(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
     with ThreadPoolExecutor(1) as reading, ThreadPoolExecutor(count) as pool:
         try:
             while True:
-                while len(waiting) <= count:
+                while len(waiting) <= count + _AHEAD * spare:
                     waiting.append(pool.submit(work, reading.submit(next, taken, _END)))
                 found = waiting.popleft().result()
                 if found is _END:

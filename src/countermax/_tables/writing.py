@@ -12,7 +12,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pyarrow
-from countermax._core.files import atomic_file
+from countermax._core.files import atomic_file, begin_storing
 from countermax._core.results import plain
 from countermax._tables.csv import CsvTable
 from countermax._tables.files import AbstractTableFile, FileRows, format_of
@@ -77,7 +77,7 @@ class ParquetTableWriter:
         self._file, self._rows, self._pa = file, rows, import_pyarrow()
         self._writer: Any = None
         self._waiting: list[Any] = []
-        self._bytes = 0
+        self._bytes = self._stored = 0
 
     def write(self, table: Any, behind: FileRows | None = None, likeliest: str | None = None) -> None:
         """Keeps rows until they are enough for a row group."""
@@ -103,6 +103,7 @@ class ParquetTableWriter:
             together, self._waiting = self._pa.concat_tables(self._waiting), []
             self._bytes = 0
             self._writer.write_table(together, row_group_size=max(len(together), 1))
+            self._stored = begin_storing(self._file, self._stored)
 
 
 @contextmanager

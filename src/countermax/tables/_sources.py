@@ -303,7 +303,7 @@ def write_file(
 
     whole = RowCounts()
     with open_writer(target, source) as writer:
-        for found, counts, rows in in_threads(answer, readers):
+        for found, counts, rows in in_threads(answer, readers, spare=1):  # one writes
             writer.write(found, rows, columns.likeliest)
             del found
             whole.merge(counts)
