@@ -124,16 +124,15 @@ class PolicyEvaluation(AbstractCohortResult):
 
     def _plot(self, *, truth: float | None = None) -> "plotting.Figure":
         """Dots with intervals, one line for each estimate; and a line for the truth, where it is known."""
-        doubted = {"importance sampling": " (too few episodes)"} if self._few else {}
         return plotting.draw_estimates(
             [
-                (each.name + doubted.get(each.kind, ""), each.kind, each.value, *(each.interval or (None, None))[:2])
+                (each.name, each.kind, each.value, *(each.interval or (None, None))[:2])
                 for each in self.estimates
                 if each.value is not None
             ],
             truth=truth,
             title=self.title,
-            label=f"mean return over {self.horizon} steps",
+            label=f"mean return over {self.horizon} steps" + "\n(importance sampling is not to be trusted)" * self._few,
         )
 
     def _sentences(self) -> tuple[str, ...]:
