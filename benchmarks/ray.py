@@ -129,7 +129,7 @@ def local_here(source: str, target: str) -> None:
     pa.parquet.write_table(warm.slice(0, 100_000), f"{target}.warm.parquet")
     Rows(f"{target}.warm.parquet", **WORLDS).write(target)
     start = time.perf_counter()
-    Rows(file, **WORLDS).write(target)
+    Rows(file, **WORLDS).write(target, overwrite=True)
     print(json.dumps({"seconds": time.perf_counter() - start}))
 
 

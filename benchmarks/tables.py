@@ -134,7 +134,7 @@ def _files(size: int, count: int) -> Iterator[Row]:
             target = Path(folder) / f"out{suffix}"
             Rows(source, **WORLDS).write(target)
             start = time.perf_counter()
-            Rows(source, **WORLDS).write(target)
+            Rows(source, **WORLDS).write(target, overwrite=True)
             spent = time.perf_counter() - start
             yield Row(f"from .csv to {suffix}, {count} rows, K={size}", count / spent, "rows per second")
 
