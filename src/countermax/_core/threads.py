@@ -29,7 +29,7 @@ def in_threads(function: Callable[[S], T], items: Iterable[S], *, spare: int = 0
 
     Args:
         function: Work on an item.
-        items: What is worked on.
+        items: Items, which are taken one at a time.
         spare: Number of cores that are left to whoever takes the results, where that is as much work.
     """
     count, waiting = max(num_threads() - spare, 1), deque[Future[Any]]()
