@@ -197,7 +197,7 @@ def told_of_censoring(censored: int, count: int, *, carried_on: bool) -> tuple[s
         "carried on with the model in both worlds, the factual one by what was usually done"
         if carried_on
         else "compared up to where they stop. Those that ended are compared up to the horizon; expected numbers and "
-        "means of all episodes assume follow-up as long as the log's (Kaplan and Meier), whatever happens"
+        "means of all episodes follow everybody as long as the log does, assuming independent censoring (Kaplan-Meier)"
     )
     return (f"{censored} of {count} episodes are censored, stopping before their end: {what}.",) if censored else ()
 
