@@ -1,6 +1,7 @@
 """What a clinician reads: treatments by their parts, ends instead of returns, visits in every sentence."""
 
 import re
+from importlib.resources import files
 
 import numpy as np
 import pandas as pd
@@ -413,3 +414,21 @@ def test_couplings_that_disagree_on_the_decision_that_mattered_most_say_so():
         assert differ == any("The couplings disagree on which: by inverse CDF it is" in each for each in story.notes)
         found += differ
     assert found
+
+
+def test_a_record_that_goes_on_beyond_the_horizon_has_not_stopped():
+    data = files("countermax") / "data"
+    cohort = Cohort(
+        data / "ward_log.csv",
+        data / "ward_policy.csv",
+        absorbing=["home", "dead"],
+        horizon=2,
+        posterior=Posterior(num_draws=0),
+    )
+    longer = [name for name, length in zip(cohort.log.names, cohort.log.lengths, strict=True) if length > 2]
+    told = str(cohort.explain(longer[0]))
+    assert "After 2 steps the horizon is reached without an end" in told
+    assert "the record stops" not in told
+    open_ = int((~np.isin(cohort.log.states[np.arange(len(cohort)), np.minimum(cohort.log.lengths, 2)],
+                          [cohort.log.state_names.index(end) for end in ("home", "dead")])).sum())  # fmt: skip
+    assert f"{open_} without an end by the horizon" in repr(cohort)
