@@ -5,7 +5,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from countermax import Trial
+from countermax import Trial, Worlds
 from countermax._plotting import draw_couplings
 
 
@@ -33,6 +33,37 @@ def test_the_picture_leads_with_what_the_summary_says_first():
     }
     assert names["dead"] == ["any better outcome", "dead", "ill", "well"]
     assert names["well"] == ["dead", "ill", "well"]  # nothing is better
+
+
+def test_numbers_beside_the_picture_have_a_heading_and_touch_nothing():
+    figure = Trial.from_counts([112, 40], [30, 200]).compare(0, couplings=[]).plot()
+    FigureCanvasAgg(figure).draw()
+    heading, *numbers = (each for each in figure.axes[0].texts)
+    assert heading.get_text() == "any coupling"
+    assert all(" to " in each.get_text() for each in numbers)
+    boxes = [each.get_window_extent() for each in (heading, *numbers)]
+    assert all(upper.y0 > lower.y1 for upper, lower in zip(boxes, boxes[1:], strict=False))
+    assert max(each.x1 for each in boxes) <= figure.bbox.x1
+    title = next(each for each in figure.findobj(Text) if each.get_text().startswith("Seen under"))
+    assert not heading.get_window_extent().overlaps(title.get_window_extent())
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_of_many_outcomes_the_likeliest_come_first_unless_they_have_a_scale(scored):
+    p = np.random.default_rng(0).dirichlet(np.ones(40))
+    own = {"score": np.arange(40.0)} if scored else {}
+    answer = Worlds(p, np.roll(p, 1), **own).compare(3, couplings=["independent"])
+    names = [each.get_text() for each in answer.plot().axes[0].get_yticklabels()]
+    outcomes = [int(each) for each in names if each.isdigit()]
+    assert len(outcomes) == 12
+    if scored:
+        assert outcomes == sorted(outcomes)
+        return
+    assert outcomes[0] == 3  # what was seen
+    chances = answer.probabilities["independent"][outcomes[1:]]
+    assert np.all(np.diff(chances) <= 0)
+    printed = [line[0] for line in answer.tables()[0].lines]
+    assert printed[:12] == [f"P({each})" for each in outcomes]
 
 
 @pytest.mark.parametrize(("size", "written"), [(3, 9), (9, 0)])

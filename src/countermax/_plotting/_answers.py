@@ -136,7 +136,7 @@ def draw_sensitivity(
     if len(outcomes) > _MOST_PANELS:
         largest = np.argsort([-each.values.max() for each in outcomes], kind="stable")[:_MOST_PANELS]
         title = f"{title}\nShown: the {_MOST_PANELS} of {len(outcomes)} outcomes that are likeliest on the curve"
-        outcomes = [outcomes[place] for place in sorted(largest)]
+        outcomes = [outcomes[place] for place in largest]
     panels = [*outcomes, *([] if effect is None else [effect])]
     down = -(-len(panels) // _ACROSS)
     across = -(-len(panels) // down)
@@ -245,6 +245,8 @@ def draw_ranges(
             heights = {lane: place - 0.4 + (number + 0.5) * height for number, lane in enumerate(lanes)}
             for number, row in enumerate(each for each in ranges if each.quantity == quantity):
                 if number == 0:
+                    if place == 0:
+                        _beside(axes, (1, 1), row.coupling, weight="bold", va="top")
                     _behind(axes, place, row)
                 ends = row.lower, row.upper
                 _draw_span(axes, heights[row.coupling], ends, row, looks[row.coupling], whisker=number > 0)
@@ -268,9 +270,13 @@ def _behind(axes: Axes, place: int, row: Any) -> None:
     """The range over all couplings in digits at the right, and its interval behind the group."""
     if row.ci_lower is not None:
         axes.barh(place, row.ci_upper - row.ci_lower, left=row.ci_lower, height=0.84, color=_BAND, linewidth=0)
-    words = f"{row.lower:z.2f} to {row.upper:z.2f}"
-    axes.annotate(words, (1, place), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
-                  va="center", fontsize=8, annotation_clip=False)  # fmt: skip
+    _beside(axes, (1, place), f"{row.lower:z.2f} to {row.upper:z.2f}", xycoords=("axes fraction", "data"), va="center")
+
+
+def _beside(axes: Axes, place: tuple[float, float], words: str, **more: Any) -> None:
+    """Words to the right of the panel."""
+    look = {"xycoords": "axes fraction", "fontsize": 8, "annotation_clip": False, **more}
+    axes.annotate(words, place, (6, 0), textcoords="offset points", **look)
 
 
 def _draw_span(

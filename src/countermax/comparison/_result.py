@@ -198,16 +198,18 @@ class Comparison(AbstractResult):
 
     def _plot(self) -> "Figure":
         """Dots and ranges: better, then each outcome; by every coupling, and the bounds, with their intervals."""
-        shown = sorted(self._likeliest)
+        shown, cut = self._likeliest, len(self.labels) > _MOST_DRAWN
+        if self._has_score or not cut:  # the order of a scale is worth more
+            shown = sorted(shown)
         names = {each: self._label_of[each] for each in (f"P({self.labels[place]})" for place in shown)}
         if self._has_score and ("better", PERSON) not in self._impossible:
             names = {"better": "any better outcome"} | names
         asked = [each for each in self.rows if each.about == PERSON and each.quantity in names]
         rows = [each._replace(quantity=names[each.quantity]) for each in asked]
         title = self.title
-        if len(shown) < len(self.labels):
+        if cut:
             title += f"\nShown: the {len(shown)} of {len(self.labels):,} outcomes that are likeliest"
-        order = [*dict.fromkeys(each.quantity for each in rows)]
+        order = [*dict.fromkeys(names.values())]
         (here, there), scale = fitted(self.worlds, _MOST_LETTERS), self.known.scale
         if self._has_score:
             scale = f"best \u2190 {scale} \u2192 worst"
