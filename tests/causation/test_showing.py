@@ -87,6 +87,13 @@ def test_where_the_treatment_lowers_the_event_the_question_about_prevention_is_n
     assert not any(each.shown for each in lowered.rows if each.coupling == "monotone" and each.quantity == "PN")
 
 
+def test_labels_of_any_letters_stand_in_the_summary_as_they_are():
+    label = "fever: 39; {high}"
+    told = Trial.from_counts([30, 70], [50, 50], labels=[label, "none"], names=("a; {0}", "b: {}")).causes(label)
+    assert f"of those who had {label!r} with b: {{}}, 40 to 100 % (" in told.summary()
+    assert "would not have had it with a; {0} (PN)" in told.summary()
+
+
 def test_the_sample_names_the_arms():
     seen = {"usual": [20, 30], "new": [10, 40]}
     trial = Trial.from_counts([30, 70], [40, 60], names=("usual", "new"), observational=seen)
@@ -98,7 +105,13 @@ def test_the_sample_names_the_arms():
 
 def test_what_every_number_means_is_told(saved):
     told = words_below(saved)
-    assert "PN: necessity: had 'Dead' with new; would not have had it with usual care." in told
+    for line in (
+        "PN: necessity: had 'Dead' with new; would not have had it with usual care.",
+        "disablement: PN of both arms: had 'Dead' in either arm; would not have had it with usual care.",
+        "enablement: PS of both arms: did not have 'Dead' in either arm; would have had it with new.",
+        "prevention: PS of the event's absence: had 'Dead' with usual care; would not have had it with new.",
+    ):
+        assert line in told
     assert "From worst to best: Dead, Ill, Well (scored 0 to 2)." in told
     assert saved.summary().count(". ") <= 4
 

@@ -168,18 +168,19 @@ def questions_about(
             "PS", f"sufficiency: did not have {what} with {control}; would have had it with {treated}", worth, rule,
             of_control=True, among_control=1 - happens,
         )  # fmt: skip
-        add("PNS", f"would have {what} with {treated} and not with {control}", worth, rule)
+        both = f"would have {what} with {treated} and not with {control}"
+        add("PNS", f"necessity and sufficiency: {both}", worth, rule)
         add(
-            PREVENTION, f"had {what} with {control}; would not have had it with {treated}", worth.T, other,
-            of_control=True, among_control=happens,
+            "disablement", f"PN of both arms: had {what} in either arm; would not have had it with {control}", worth,
+            rule, of_treated=True, among_treated=happens, among_control=happens,
         )  # fmt: skip
         add(
-            "disablement", f"had {what} in either arm; would not have had it with {control}", worth, rule,
-            of_treated=True, among_treated=happens, among_control=happens,
+            "enablement", f"PS of both arms: did not have {what} in either arm; would have had it with {treated}",
+            worth, rule, of_control=True, among_treated=1 - happens, among_control=1 - happens,
         )  # fmt: skip
         add(
-            "enablement", f"did not have {what} in either arm; would have had it with {treated}", worth, rule,
-            of_control=True, among_treated=1 - happens, among_control=1 - happens,
+            PREVENTION, f"PS of the event's absence: had {what} with {control}; would not have had it with {treated}",
+            worth.T, other, of_control=True, among_control=happens,
         )  # fmt: skip
     if scores is not None:
         gains = scores[1][None, :] - scores[0][:, None]

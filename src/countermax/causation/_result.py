@@ -26,7 +26,6 @@ ROWS = "rows"
 ABOUT = {TRIAL: "participants", CHOSEN: "people who chose", ROWS: "rows"}
 """Words for the people that are asked about."""
 
-_SHORT = {"benefit": "better", "harm": "worse"}  # names in sentences
 _MOST_LETTERS = 24  # of an arm below the picture
 _NARROW = 0.05  # bounds at which the choice of coupling hardly matters
 
@@ -66,7 +65,7 @@ def causation_title(labels: Sequence[str], arms: tuple[str, str], event: Sequenc
 class Causation(AbstractResult):
     """Probabilities of causation: for each quantity bounds over families of couplings, and what single couplings say.
 
-    Quantities of an event are `PN`, `PS`, `PNS`, `prevention`, `disablement` and `enablement`; of a score `benefit`,
+    Quantities of an event are `PN`, `PS`, `PNS`, `disablement`, `enablement` and `prevention`; of a score `benefit`,
     `harm` and `tie`; of a gain `gain`. Where the estimates have no bounds (nobody is asked about, or they contradict
     monotonicity), a note says so, and a row has at most its confidence interval.
     """
@@ -154,12 +153,12 @@ class Causation(AbstractResult):
         whose = [ABOUT[CHOSEN]] * (not named) + [self.sample] * bool(self.sample)
         told_of = f" ({(', from ' if self.observational is None else ': ').join(whose)})" if whose else ""
         between = f": {self._rarer}. Whatever" if PREVENTION in told else ", whatever"
-        said = "; ".join(words.format(_said(whole[name])) for name, words in told.items())
+        said = "; ".join(f"{before} {_said(whole[name])}{after}" for name, (before, after) in told.items())
         lines = [self.title, f"The data alone{told_of}{between} the coupling: {said}."]
         singles = [each.coupling for each in self._own if each.shown and each.coupling not in FAMILIES]
         for coupling in [*singles, MONOTONE][:1]:
             rows = {each.quantity: each for each in self._own if each.coupling == coupling and each.shown}
-            answers = [f"{_SHORT.get(name, name)} {_said(rows[name])}" for name in told if name in rows]
+            answers = [f"{name} {_said(rows[name])}" for name in told if name in rows]
             if answers:
                 assumed = "monotonicity" if coupling == MONOTONE else coupling
                 lines.append(f"With {assumed} assumed: {', '.join(answers)}.")
@@ -170,23 +169,22 @@ class Causation(AbstractResult):
             lines.append("The choice of coupling hardly matters here.")
         else:
             ends = _said(whole[name]._replace(ci_lower=None))
-            lines.append(f"The choice of coupling matters: {_SHORT.get(name, name)} may be anything from {ends}.")
+            lines.append(f"The choice of coupling matters: {name} may be anything from {ends}.")
         if self.level is not None and "(" in said:
             lines[-1] += f" In parentheses: {confidence(self.level)} confidence intervals."
         return "\n".join(lines)
 
-    def _told(self) -> dict[str, str]:
-        """The quantities of the summary in words: of an event the one that it is about, of a score benefit and harm."""
+    def _told(self) -> dict[str, tuple[str, str]]:
+        """The quantities of the summary, in words before and after the number: of an event one, benefit and harm."""
         found = {}
         event = PREVENTION if self._rarer else "PN"
         for name, words in self.meanings.items():
             if name == event:
-                had, instead = words.removeprefix("necessity: ").split("; ")
-                found[name] = f"of those who {had}, {{}} {instead} ({name})"
+                had, _, instead = words.partition(": ")[2].partition("; would ")
+                found[name] = f"of those who {had},", f" would {instead} ({name})"
         if self.decision is not None:
-            return found | {GAIN: "the mean gain is {}"}
-        kinds = {name: f"{said} {{}}" for name, said in _SHORT.items()}
-        kinds["benefit"] = f"better with {self.arms[1]} {{}}"
+            return found | {GAIN: ("the mean gain is", "")}
+        kinds = {"benefit": (f"benefit (better with {self.arms[1]})", ""), "harm": ("harm", "")}
         return found | {name: said for name, said in kinds.items() if name in self.meanings}
 
     def methods(self) -> str:

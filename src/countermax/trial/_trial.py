@@ -332,8 +332,8 @@ class Trial:
         """What the treatment causes: necessity, sufficiency, benefit and harm, each with bounds and intervals.
 
         Args:
-            event: Outcome, or list of outcomes, that is the event: adds PN, PS, PNS, prevention, disablement and
-                enablement.
+            event: Outcome, or list of outcomes, that is the event: adds PN, PS, PNS, disablement, enablement
+                and prevention.
             at_least: Gain of the score; adds the share of those who gain as much.
             gain: Worth of treating somebody with each pair (without, with) of outcomes, as a matrix or by pair: adds
                 the mean gain and the decision whom to treat.
