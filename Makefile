@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed          ## a bundled clinical trial, its pictures and report.html
-	$(BIN)/countermax demo --out $(OUT)
+	$(BIN)/countermax demo --overwrite --out $(OUT)
 
 test: $(VENV)/.developing         ## the test suite
 	$(BIN)/python -m pytest -n auto --dist=worksteal
@@ -60,7 +60,7 @@ results-pages: $(VENV)/.installed ## sheets, figures and an index.html from the 
 	for each in paper/published paper/best sepsis trajectories coverage policies causation robustness optimism quantiles; do $(BIN)/python -m studies plot results/$$each || exit 1; done
 
 figures: $(VENV)/.developing      ## redraws the pictures of README and guides; the explorer's needs a browser (make test-explorer)
-	$(BIN)/countermax demo --out $(VENV)/figures
+	$(BIN)/countermax demo --overwrite --out $(VENV)/figures
 	cp $(VENV)/figures/answers.png $(VENV)/figures/couplings.png docs/images/
 	PYTHONPATH=. $(BIN)/python docs/_site/figures.py docs/images
 	$(BIN)/python docs/_site/switching.py docs/images/switching_nested.png

@@ -97,6 +97,15 @@ def test_those_who_insist_are_obeyed_and_links_stay_links(folder):
     assert "counterfactual_a" in (folder / "data.csv").read_text()
 
 
+def test_a_demonstration_replaces_nothing(folder):
+    (folder / "demo").mkdir()
+    (folder / "demo" / "stroke_trial.csv").write_text("mine\n")
+    refused = run("demo", "--out", "demo")
+    assert refused.exit_code == 2
+    assert "stroke_trial.csv is there already; choose another name, or pass --overwrite" in refused.stderr
+    assert (folder / "demo" / "stroke_trial.csv").read_text() == "mine\n"
+
+
 def test_every_command_that_writes_can_be_told_to_overwrite():
     writing = {"--out", "--plot", "--page"}
     for name, command in get_command(app).commands.items():

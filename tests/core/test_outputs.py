@@ -3,10 +3,11 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
-from countermax import InputError
+from countermax import GumbelMax, InputError, Worlds, explorer, save
 from countermax._core.files import check_outputs
 
 
@@ -23,7 +24,7 @@ def test_what_is_read_is_recognised_however_it_is_spelled(tmp_path, monkeypatch)
     (tmp_path / "folder").symlink_to(".")
     for spelling in ("log.csv", "./log.csv", source, "soft.csv", "hard.csv", "folder/log.csv"):
         for read, written in ((source, spelling), (spelling, source)):
-            with pytest.raises(InputError, match=r"--out must not be .*, which is read: .* --overwrite"):
+            with pytest.raises(InputError, match=r"--out must not be .*, which is read: .* overwrite=True"):
                 check_outputs([output(written)], [read, "gumbel-max"])
             check_outputs([output(written)], [read], overwrite=True)
     check_outputs([output("new.csv")], [source])
@@ -48,3 +49,30 @@ def test_what_is_not_read_is_replaced_and_what_cannot_be_written_is_named_before
 def test_the_check_loads_nothing_heavy():
     code = "import sys, countermax._core.files\nassert not {'jax', 'numpy', 'rich'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_everything_that_writes_for_a_user_replaces_a_file_only_if_told_to(tmp_path):
+    answer = Worlds([0.5, 0.5], [0.2, 0.8], score=[0, 1]).compare(0, sharing=True)
+    writers = {
+        "a.csv": answer.to_csv,
+        "a.tex": answer.to_latex,
+        "a.html": answer.write_page,
+        "b.html": answer.explore,
+        "c.html": explorer.write_page,
+        "a.png": answer.plot,
+        "a.safetensors": partial(save, GumbelMax()),
+    }
+    for name, write in writers.items():
+        path = tmp_path / name
+        write(path)
+        new = path.read_bytes()
+        path.write_bytes(b"mine")
+        with pytest.raises(InputError, match=f"{name} is there already; choose another name, or pass overwrite=True"):
+            write(path)
+        assert path.read_bytes() == b"mine"
+        write(path, overwrite=True)
+        assert path.read_bytes() == new
+    (tmp_path / "a.png").unlink()
+    with pytest.raises(InputError, match="a-sharing.png is there already"):  # the picture of a dial, beside it
+        answer.plot(tmp_path / "a.png")
+    assert not (tmp_path / "a.png").exists()

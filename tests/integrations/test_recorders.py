@@ -95,7 +95,9 @@ def test_the_file_is_what_the_command_line_reads(tmp_path):
     policy = tmp_path / "policy.csv"
     policy.write_text("state,action\n0,1\n1,1\n2,1\n")
     assert len(read_log_and_policy(path, policy).log) == 2
-    env.write_csv(path)
+    with pytest.raises(InputError, match="is there already"):
+        env.write_csv(path)
+    env.write_csv(path, overwrite=True)
     with pytest.raises(InputError, match=r"`path` must end in .csv, got 'steps.txt'"):
         env.write_csv(tmp_path / "steps.txt")
 

@@ -149,7 +149,7 @@ def check_outputs(
         if not overwrite and identity in read:
             raise InputError(
                 f"{option} must not be {read[identity]}, which is read: it would be lost; choose another name, "
-                "or pass --overwrite"
+                "or pass overwrite=True"
             )
         inside = next((folders[each] for each in Path(path).resolve().parents if each in folders), None)
         if inside is not None:
@@ -157,10 +157,10 @@ def check_outputs(
 
 
 def check_new(outputs: Iterable[str | Path], *, overwrite: bool) -> None:
-    """Refuses to replace files that are there, whosever they are."""
+    """Refuses to replace files that are there, whosever they are: the rule of everything that writes for a user."""
     for path in outputs:
         if not overwrite and os.path.isfile(path):
-            raise InputError(f"{path} is there already; choose another name, or pass --overwrite")
+            raise InputError(f"{path} is there already; choose another name, or pass overwrite=True")
 
 
 def remove_left_over(folder: str | Path) -> None:

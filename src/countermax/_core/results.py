@@ -24,7 +24,7 @@ from countermax._core import page
 from countermax._core.console import as_text
 from countermax._core.errors import InputError
 from countermax._core.extras import import_pandas
-from countermax._core.files import write_atomically
+from countermax._core.files import check_new, write_atomically
 from countermax._core.words import WARNING, both, count_digits, number, percent, percents, span
 
 if TYPE_CHECKING:
@@ -127,18 +127,20 @@ class AbstractResult(ABC):
         return "\n".join(filter(None, (title, *dict.fromkeys(warnings), answer.removeprefix(title).lstrip("\n"))))
 
     @final
-    def plot(self, path: str | Path | None = None, **look: Any) -> "Figure":
+    def plot(self, path: str | Path | None = None, *, overwrite: bool = False, **look: Any) -> "Figure":
         """The picture, and a file of it (.png, .pdf, .svg) where a path is given.
 
         What was asked along a dial has a picture of its own, in a file beside it: `answers-sharing.png`.
 
         Args:
             path: File to draw it into.
+            overwrite: Whether files that are there may be replaced.
             **look: Look of it, where a result has a choice: its `title`, or how many of `most` are shown.
         """
         from countermax import _plotting
 
         files = {} if path is None else self._pictures(_plotting.checked_format(path))
+        check_new(files, overwrite=overwrite)
         figure = self._plot(**look)
         for file, each in files.items():
             drawn = figure if each is self else each._plot()
@@ -191,18 +193,19 @@ class AbstractResult(ABC):
         """`to_dict` as text."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
-    def to_csv(self, path: str | Path | None = None) -> str:
+    def to_csv(self, path: str | Path | None = None, *, overwrite: bool = False) -> str:
         """`rows` as text, with a header; also written into a file where a path is given."""
-        return _written(page.as_csv([Row._fields, *self.rows]), path, ".csv")
+        return _written(page.as_csv([Row._fields, *self.rows]), path, ".csv", overwrite)
 
-    def to_latex(self, path: str | Path | None = None) -> str:
+    def to_latex(self, path: str | Path | None = None, *, overwrite: bool = False) -> str:
         """The printed tables as LaTeX `tabular`s, which need no package; also written into a file (.tex)."""
-        return _written("\n\n".join(_latex(each) for each in self.tables()), path, ".tex")
+        return _written("\n\n".join(_latex(each) for each in self.tables()), path, ".tex", overwrite)
 
-    def write_page(self, path: str | Path) -> Path:
+    def write_page(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """A self-contained HTML page: the summary, the picture, the table, notes, and all numbers."""
         from countermax import _plotting
 
+        check_new([path], overwrite=overwrite)
         elements: list[page.Element] = [page.paragraph(each) for each in self._answer()]
         drawn = (self, *self._beside.values())
         elements += [page.picture(_plotting.picture(each.plot()), each.title) for each in drawn]
@@ -307,10 +310,11 @@ class Table(NamedTuple):
         return drawn
 
 
-def _written(text: str, path: str | Path | None, ending: str) -> str:
+def _written(text: str, path: str | Path | None, ending: str, overwrite: bool) -> str:
     """The text, after it was written into a file of this kind, if one is named."""
     if path is not None:
         page.check_ending(path, ending)
+        check_new([path], overwrite=overwrite)
         write_atomically(Path(path), f"{text.rstrip()}\n")
     return text
 

@@ -30,7 +30,7 @@ def train(
     from countermax.learning import TrainingError
     from countermax.learning._config import read_config, train_run
 
-    check_folder(out, _RUN, [config], overwrite=overwrite)
+    check_folder(out, _RUN, [config], overwrite=overwrite, resumes=True)
     try:
         with unwinding():
             run = train_run(read_config(config), out)
@@ -82,7 +82,7 @@ def explore(
         if out.suffix.lower() not in (".html", ".htm"):
             raise InputError(f"--out must be a file that ends in .html, got {out}")
         check_outputs([("--out", out)], [page], overwrite=overwrite)
-        show(f"written: {write_page(out)}")
+        show(f"written: {write_page(out, overwrite=overwrite)}")
     else:
         with suppress(webbrowser.Error):
             if webbrowser.open(page.as_uri()):

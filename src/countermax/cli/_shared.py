@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple, ParamSpec
 import typer
 
 from countermax._core.errors import InputError
-from countermax._core.files import check_outputs
+from countermax._core.files import check_new, check_outputs
 from countermax._core.interruption import raise_if_stopped
 from countermax._core.quantities import shown
 from countermax.cli._faults import complain, report
@@ -125,10 +125,16 @@ def show(what: Any, *, json: bool = False) -> None:
         print_it(what)
 
 
-def check_folder(folder: Path | None, names: Iterable[str], reads: Iterable[Path] = (), *, overwrite: bool) -> None:
-    """Refuses, before any work is done, to write files of these names, with wildcards, over what is read."""
-    there = [] if folder is None else [("--out", path) for name in names for path in sorted(folder.glob(name))]
-    check_outputs(there, reads, overwrite=overwrite)
+def check_folder(
+    folder: Path | None, names: Iterable[str], reads: Iterable[Path] = (), *, overwrite: bool, resumes: bool = False
+) -> None:
+    """Refuses, before any work is done, to write files of these names, with wildcards, over what is read or there.
+
+    A command that `resumes` knows itself which files of an earlier run it may replace.
+    """
+    there = [] if folder is None else [path for name in names for path in sorted(folder.glob(name))]
+    check_outputs([("--out", path) for path in there], reads, overwrite=overwrite)
+    check_new(there, overwrite=overwrite or resumes)
 
 
 class Outputs(NamedTuple):
@@ -146,7 +152,6 @@ class Outputs(NamedTuple):
     def deliver(self, ask: Callable[[], Any], *reads: str | Path | None, explore: Path | None = None) -> None:
         """Asks, writes the files, then prints the answer; what is read must not be written, which is checked first."""
         from countermax import _plotting
-        from countermax._core.files import check_new
         from countermax._core.page import check_ending
 
         picture = None if self.plot is None else _plotting.checked_format(self.plot)
@@ -160,11 +165,11 @@ class Outputs(NamedTuple):
         if picture is not None:
             files |= {f"--plot ({path.name})": path for path in result._pictures(picture) if path != picture}
             check_outputs(files.items(), filter(None, reads), overwrite=self.overwrite)
-            result.plot(picture)
+            result.plot(picture, overwrite=self.overwrite)
         if self.page is not None:
-            result.write_page(self.page)
+            result.write_page(self.page, overwrite=self.overwrite)
         if explore is not None:
-            result.explore(explore)
+            result.explore(explore, overwrite=self.overwrite)
         if self.out is not None:
             from countermax._core.extras import import_pyarrow
             from countermax._tables.writing import write_table

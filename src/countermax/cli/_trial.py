@@ -125,7 +125,8 @@ def _refuse(names: list[str], why: str) -> None:
         raise InputError(f"--{names[0].replace('_', '-')} {why}")
 
 
-_DEMO = ("stroke_trial.csv", "*.png", "comparison.json", "report.html")
+_PICTURES = ("answers.png", "couplings.png", "variances.png", "learned.png")
+_DEMO = ("stroke_trial.csv", *_PICTURES, "comparison.json", "report.html")
 
 
 @one_line_errors

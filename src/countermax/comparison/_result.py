@@ -249,16 +249,17 @@ class Comparison(AbstractResult):
             found[0].lines.append([more, *[""] * (len(found[0].columns) - 1)])
         return [*found, *(table for each in self._beside.values() for table in each.tables())]
 
-    def explore(self, path: str | Path | None = None) -> Path:
+    def explore(self, path: str | Path | None = None, *, overwrite: bool = False) -> Path:
         """Opens the explorer, set to this answer, in a browser: one page that needs nothing else, nor a network.
 
         Args:
             path: File (.html) to write the page to, which is then not opened; by default a temporary one.
+            overwrite: Whether a file that is there may be replaced.
 
         Returns:
             Where the page is.
         """
-        return explore(self._on_page(), path)
+        return explore(self._on_page(), path, overwrite=overwrite)
 
     def _on_page(self) -> Start:
         known, counted = self.known, self.known.sampling is None or bool(self.known.sampling.counts)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from countermax._core.archive import pack, unpack
 from countermax._core.errors import InputError
-from countermax._core.files import write_atomically
+from countermax._core.files import check_new, write_atomically
 from countermax._core.quantities import shown
 from countermax.couplings._base import AbstractSampler
 from countermax.couplings._gadgets import Gadget1, Gadget2
@@ -34,8 +34,15 @@ CLASSES: dict[str, type[Any]] = {each.__name__: each for each in (*_FIXED, *_LEA
 _DEEPEST = 32  # parts within parts
 
 
-def save(coupling: AbstractSampler, path: str | Path) -> Path:
-    """Writes a coupling made of this library's parts to one file, atomically; nothing that `load` would refuse."""
+def save(coupling: AbstractSampler, path: str | Path, *, overwrite: bool = False) -> Path:
+    """Writes a coupling made of this library's parts to one file, atomically; nothing that `load` would refuse.
+
+    Args:
+        coupling: Coupling to save.
+        path: File to write.
+        overwrite: Whether a file that is there may be replaced.
+    """
+    check_new([path], overwrite=overwrite)
     arrays: list[NDArray[Any]] = []
     tree = _encode(coupling, arrays, 0)
     try:

@@ -4,7 +4,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from countermax._core.errors import InputError
-from countermax._core.files import write_atomically
+from countermax._core.files import check_new, write_atomically
 
 
 def page_path() -> Path:
@@ -18,10 +18,12 @@ def page_path() -> Path:
     return page
 
 
-def write_page(path: str | Path) -> Path:
+def write_page(path: str | Path, *, overwrite: bool = False) -> Path:
     """Writes a copy of the page, which needs no other file.
 
     Args:
         path: File to write; its folder must exist.
+        overwrite: Whether a file that is there may be replaced.
     """
+    check_new([path], overwrite=overwrite)
     return write_atomically(path, page_path().read_bytes())

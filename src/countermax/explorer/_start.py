@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
-from countermax._core.files import write_atomically
+from countermax._core.files import check_new, write_atomically
 from countermax._core.page import check_ending
 from countermax.explorer import page_path
 
@@ -59,12 +59,13 @@ class Start(NamedTuple):
         return urlencode([*several, *said.items(), ("counts", int(self.counts)), ("m", chosen)])
 
 
-def explore(start: Start, path: str | Path | None) -> Path:
+def explore(start: Start, path: str | Path | None, *, overwrite: bool = False) -> Path:
     """Writes the page with this start and, where no path is given, opens it; some browsers drop the # of a link."""
     before, _, after = page_path().read_text(encoding="utf-8").partition(_START)
     text = f"{before}{_START}{escape(start.fragment())}{after}".encode()
     if path is not None:
         check_ending(path, ".html", ".htm")
+        check_new([path], overwrite=overwrite)
         return write_atomically(path, text)
     page = write_atomically(Path(tempfile.mkdtemp(prefix="countermax-")) / "explorer.html", text)
     with suppress(webbrowser.Error):

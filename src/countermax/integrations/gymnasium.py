@@ -10,7 +10,7 @@ import numpy as np
 
 from countermax._core.errors import InputError
 from countermax._core.extras import import_gymnasium
-from countermax._core.files import write_atomically
+from countermax._core.files import check_new, write_atomically
 from countermax.mdp import EpisodeLog
 
 _gymnasium = import_gymnasium()
@@ -113,11 +113,12 @@ class _Recording:
                 )
         return ends
 
-    def write_csv(self, path: str | Path) -> Path:
+    def write_csv(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Writes the log to a file that ends in .csv, as `EpisodeLog.from_frame` and the command line read it."""
         target = Path(path)
         if target.suffix.lower() != ".csv":
             raise InputError(f"`path` must end in .csv, got {target.name!r}")
+        check_new([target], overwrite=overwrite)
         frame = self.log().to_frame()
         return write_atomically(target, frame.to_csv(index=False))
 

@@ -226,7 +226,7 @@ def train_run(config: Config, out: str | Path) -> Run:
             image, text = plotting.picture(curves), json.dumps(record, indent=1, allow_nan=False) + "\n"
             handle_signals()  # from here on everything is written, quickly
             for seed, each in zip(seeds, fits, strict=True):
-                written.append(save(each.coupling, folder / f"coupling-{seed}.safetensors"))
+                written.append(save(each.coupling, folder / f"coupling-{seed}.safetensors", overwrite=True))
             written += write_evaluation(evaluation, folder)
             written.append(write_atomically(folder / "curves.png", image))
             written.append(write_atomically(folder / _RECORD, text))
