@@ -101,6 +101,17 @@ def test_long_tables_say_how_much_is_left_out_and_ranges_that_are_points_are_poi
     assert table.lines[0][-1] == "0.250"
 
 
+def test_counts_of_one_column_have_as_many_decimals():
+    counts = [Row("count(a)", "seen a", "coupling", value) for value in (0.25, 41.5, 140.0)]
+    counts += [Row(f"count({what})", "seen b", "observed", 3.0) for what in "ab"]
+    rows = [each._replace(quantity=f"count({place})") for place, each in enumerate(counts)]
+    (table,) = tables_of([*rows, Row("P(a)", "seen a", "coupling", 0.125)])
+    assert [line[2] for line in table.lines] == ["0.2", "41.5", "140.0", "", "", "0.125"]
+    assert [line[3] for line in table.lines] == ["", "", "", "3", "3", ""]
+    (table,) = tables_of([*rows, Row("number of people", "all", "coupling", 1234.5)])
+    assert [line[2] for line in table.lines if line[2]] == ["0", "42", "140", "1,234"]
+
+
 def test_warnings_come_before_the_answer_in_every_form(answer):
     warned = replace(answer, notes=("WARNING: nobody did this.", *answer.notes))
     for text in (" ".join(str(warned).split()), warned._repr_html_(), warned.summary()):
@@ -138,7 +149,9 @@ def test_what_is_asked_along_a_dial_is_drawn_in_files_and_on_the_page(answer, tm
     beside = Worlds([0.2, 0.5, 0.3], [0.4, 0.4, 0.2]).compare(0, sharing=True, nests={"a": [0, 1]})
     beside.plot(tmp_path / "p.svg")
     assert {each.name for each in tmp_path.iterdir()} == {"p.svg", "p-sharing.svg", "p-nests.svg"}
-    assert [each.write_page(tmp_path / "p.html").read_text().count("<img") for each in (answer, beside)] == [1, 3]
+    assert [
+        each.write_page(tmp_path / "p.html", overwrite=True).read_text().count("<img") for each in (answer, beside)
+    ] == [1, 3]
 
 
 def test_a_table_that_is_wider_than_the_console_continues_below():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from countermax._core.words import both, brief, number, percent, percents, span
+from countermax._core.words import both, brief, count_digits, number, percent, percents, span
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,10 @@ def test_what_rounding_leaves_of_nothing_is_nothing():
 def test_a_number_in_a_sentence_has_no_rounding_error():
     assert [brief(each) for each in (-2.78e-17, 0.033712, 1.0249, -0.0)] == ["0", "0.0337", "1.02", "0"]
     assert brief(0.00073, 2) == "0.00073"
+
+
+def test_counts_that_stand_together_are_whole_where_all_are_or_one_is_large():
+    assert count_digits(3.0, None, 12) == 0
+    assert count_digits(3.0, 0.25, float("nan")) == 1
+    assert count_digits(1200.5, 0.25) == 0
+    assert count_digits() == 0

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MOST_LINES = 24
 """Lines of a table that are printed; frames and JSON have them all."""
 _MOST_LISTED = 12  # names in a message
-_COUNTED = "number "  # beginning of quantities that count people
+_COUNTED = "number ", "count("  # beginnings of quantities that count people
 _ACROSS = 6  # columns of numbers side by side; more go into a second table
 
 
@@ -42,7 +42,7 @@ class Row(NamedTuple):
     """One number: what it is, whom it is about, under which coupling, and how well it is known."""
 
     quantity: str
-    """For instance `P(home)`, `effect`, `PN`, `return`; counts of people begin with `number`."""
+    """For instance `P(home)`, `effect`, `PN`, `return`; counts of people begin with `number` or `count`."""
     about: str
     """Whom it is about: `this person`, `everybody`, `episode 17`."""
     coupling: str
@@ -68,7 +68,11 @@ class Row(NamedTuple):
     @property
     def shown(self) -> str:
         """The number or range, with its interval in parentheses below."""
-        digits = count_digits(*self[3:]) if self.quantity.startswith(_COUNTED) else 3
+        return self.with_digits(count_digits(*self[3:]))
+
+    def with_digits(self, of_counts: int) -> str:
+        """The same, with so many decimals if it counts people."""
+        digits = of_counts if self.quantity.startswith(_COUNTED) else 3
         low, high = both(self.lower, self.upper, digits)
         text = number(self.value, digits) if self.lower is None else low if low == high else f"{low} to {high}"
         interval = "" if self.ci_lower is None else f"\n({span(self.ci_lower, self.ci_upper, digits)})"
@@ -336,8 +340,12 @@ def tables_of(rows: Sequence[Row], most: int = MOST_LINES) -> list[Table]:
     """Rows of numbers as tables of text: a line for each quantity and whom it is about, a column for each coupling."""
     several = len({each.about for each in rows}) > 1
     lines: dict[tuple[str, str], dict[str, str]] = {}
+    counts: dict[str, list[float | None]] = {each.coupling: [] for each in rows}
     for each in rows:
-        lines.setdefault((each.about, each.quantity), {})[each.coupling] = each.shown
+        counts[each.coupling] += each[3:] if each.quantity.startswith(_COUNTED) else ()
+    digits = {name: count_digits(*some) for name, some in counts.items()}
+    for each in rows:
+        lines.setdefault((each.about, each.quantity), {})[each.coupling] = each.with_digits(digits[each.coupling])
     columns: dict[tuple[str, ...], list[str]] = {}  # couplings that say the same are one
     for name in dict.fromkeys(each.coupling for each in rows if each.shown):  # no column is empty
         cells = tuple(each.get(name, "") for each in lines.values())

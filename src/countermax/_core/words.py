@@ -21,8 +21,9 @@ def both(low: Any, high: Any, digits: int = 3) -> tuple[str, str]:
 
 
 def count_digits(*values: Any) -> int:
-    """The decimals of counts in one cell: none where all are whole, one where some are means."""
-    return int(any(each is not None and abs(each - round(each)) > 1e-9 for each in values))
+    """The decimals of counts that stand together: none where all are whole or one is large, else one."""
+    known = [each for each in values if each is not None and each == each]
+    return int(max(known, default=0) < 1000 and any(abs(each - round(each)) > 1e-9 for each in known))
 
 
 def span(low: Any, high: Any, digits: int = 3) -> str:

@@ -12,7 +12,7 @@ from scipy import sparse
 from countermax import _plotting as plotting
 from countermax._core.quantities import as_count
 from countermax._core.results import AbstractResult, Row, Table, tables_of
-from countermax._core.words import brief, confidence, number, span
+from countermax._core.words import brief, confidence, count_digits, number, span
 from countermax.bounds import Bounds
 from countermax.intervals import Interval
 from countermax.mdp._arrays import Floats
@@ -396,7 +396,9 @@ class Fates:
     def table(self) -> Table:
         """From where to where, by the first coupling, and in all."""
         name, moved = next(iter(self.moved.items()))
-        lines = [[each.row("number at", "", "").shown for each in line] for line in (*moved, self.expected)]
+        rows = [[each.row("number at", "", "") for each in line] for line in (*moved, self.expected)]
+        digits = count_digits(*(value for line in rows for each in line for value in each[3:]))
+        lines = [[each.with_digits(digits) for each in line] for line in rows]
         kept = len(self.names) - (
             not self.sizes[-1] and not any(line[-1].number > SMALL for line in (*moved, self.expected))
         )

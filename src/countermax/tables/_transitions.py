@@ -13,7 +13,7 @@ from countermax._core.labels import told_apart
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from countermax._core.results import AbstractResult, Row, Table, shortened_table, tables_of
-from countermax._core.words import confidence, number, percent, percents, span
+from countermax._core.words import confidence, count_digits, number, percent, percents, span
 from countermax._tables.frames import Flags, Floats
 from countermax.bounds import Bounds
 from countermax.comparison._measuring import ANY, EVERYBODY
@@ -121,8 +121,9 @@ class Transitions(AbstractResult):
         heads[EVERYBODY] = self.seen.sum()
         own = [each for each in self.rows if each.quantity.startswith("count(") and each.about in heads]
         found = tables_of([each._replace(about=f"{each.about} ({heads[each.about]:,.0f})") for each in own])
+        digits = count_digits(*(cell for each in self.groups.values() for cell in _with_total(each.counts).flat))
         lines = [
-            [name, f"{about} ({sum(cells):,.0f})", *(number(cell, 1) for cell in cells)]
+            [name, f"{about} ({sum(cells):,.0f})", *(number(cell, digits) for cell in cells)]
             for name, each in self.groups.items()
             for about, cells in zip(heads, _with_total(each.counts).tolist(), strict=True)
         ]
