@@ -65,9 +65,13 @@ def test_what_the_explorer_cannot_show_is_refused(tmp_path):
 def test_it_copies_the_page(monkeypatch, tmp_path):
     monkeypatch.setattr(webbrowser, "open", lambda _: pytest.fail("opened"))
     out = tmp_path / "explorer.html"
-    for _ in range(2):
-        assert run("explore", "--out", out).exit_code == 0
-        assert out.read_bytes() == page_path().read_bytes()
+    assert run("explore", "--out", out).exit_code == 0
+    assert out.read_bytes() == page_path().read_bytes()
+    out.write_bytes(b"mine")
+    assert "is there already" in run("explore", "--out", out).stderr
+    assert out.read_bytes() == b"mine"
+    assert run("explore", "--out", out, "--overwrite").exit_code == 0
+    assert out.read_bytes() == page_path().read_bytes()
 
 
 def test_where_no_browser_opens_it_says_what_to_do(monkeypatch):

@@ -338,7 +338,7 @@ def test_a_coupling_in_a_file_answers_as_it_did(tmp_path):
     p, q = _worlds(np.random.default_rng(11), 6)
     for numbers in ({"alive": 0.5, "gone": 0.25, "institution": 0.75}, 0):
         coupling = NestedGumbelMax(THREE_LEVELS, numbers, labels=LABELS)
-        found = load(save(coupling, tmp_path / "nested.safetensors"))
+        found = load(save(coupling, tmp_path / "nested.safetensors", overwrite=True))
         assert found.names == coupling.names == ("alive", "gone", "institution")
         assert np.array_equal(found.joint(p, q), coupling.joint(p, q))
         assert as_coupling(str(tmp_path / "nested.safetensors"), 6).num_outcomes == 6

@@ -73,7 +73,7 @@ def test_files_are_safetensors_and_the_same_coupling_has_the_same_bytes(path):
     assert {each.dtype for each in arrays.values()} == {np.dtype(np.float32)}
     header, _ = unpack(path, "coupling")
     assert header["kind"] == "coupling"
-    assert save(COUPLINGS["Gadget2"], path).read_bytes() == content
+    assert save(COUPLINGS["Gadget2"], path, overwrite=True).read_bytes() == content
 
 
 def test_every_class_with_fields_says_what_they_must_hold():
@@ -253,7 +253,7 @@ def test_parts_cannot_be_nested_without_end(path, as_users_call):
     for _ in range(40):
         own = Started(Diagonal(4), own)
     with pytest.raises(InputError, match="cannot save parts within parts"):
-        save(Gadget1(4, key=KEY, part=own, shared=True), path)
+        save(Gadget1(4, key=KEY, part=own, shared=True), path, overwrite=True)
 
 
 def test_arrays_are_used_once_and_all_of_them(path, as_users_call):
