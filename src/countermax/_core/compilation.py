@@ -23,6 +23,7 @@ from jaxlib import xla_client
 from jaxlib.version import __version__ as jaxlib_version
 
 from countermax._core.files import write_atomically
+from countermax._core.progress import compiling
 from countermax._version import __version__
 
 T = TypeVar("T")
@@ -105,7 +106,7 @@ def quickly_compiled(function: Callable[..., T], *, many_numbers: bool = False) 
             return compiled().lower(arrays, rest).compile()
         found = _loaded(path, arrays)
         if found is None:
-            with _compiled_here():
+            with _compiled_here(), compiling():
                 found = compiled().lower(arrays, rest).compile()
             _keep(path, found, arrays)
         return found

@@ -3,9 +3,13 @@
 The logger `countermax` has them, at the level INFO: how much is done, every half a minute.
 """
 
+import functools
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
+from typing import Any
 
 from rich import progress as rich_progress
 from rich.console import Console
@@ -16,7 +20,8 @@ _LOG = logging.getLogger("countermax")
 _LOGGED = 30.0  # seconds between two lines
 
 _chosen: bool | None = None
-_running = 0  # bars; one that begins within another one's work is not shown
+_running: list["ProgressBar"] = []  # one that begins within another one's work is not shown
+_COMPILING = "compiling (the first time takes longer)"
 
 
 def show_progress(shown: bool | None) -> None:
@@ -49,16 +54,14 @@ class ProgressBar:
         self._bar.update(self._task, completed=done)
 
     def __enter__(self) -> "ProgressBar":
-        global _running
-        _running += 1
+        _running.append(self)
         self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        global _running
-        _running -= 1
+        _running.remove(self)
         self._bar.stop()
 
     @property
@@ -84,3 +87,51 @@ class ProgressBar:
         speed = f"{(done - self._start) / task.elapsed:,.0f} {self._unit}/s" if task.elapsed and self._unit else ""
         shown = task.fields["note"] if note is None else note
         self._bar.update(self._task, completed=done, description=label, note=shown, speed=speed)
+
+    @contextmanager
+    def noting(self, note: str) -> Iterator[None]:
+        """Shows a note for a while."""
+        before = self._bar.tasks[self._task].fields["note"]
+        self._bar.update(self._task, note=note)
+        try:
+            yield
+        finally:
+            self._bar.update(self._task, note=before)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Says that a program is compiled, beside the bar that runs, or in a line that goes away; on a terminal only."""
+    console = Console(stderr=True)
+    if _running:
+        with _running[0].noting(_COMPILING):
+            yield
+    elif console.is_terminal if _chosen is None else _chosen:
+        with console.status(_COMPILING):
+            yield
+    else:
+        yield
+
+
+@functools.cache
+def tell_when_numba_compiles() -> None:
+    """Says so from now on; what Numba has kept it only loads."""
+    from numba.core import event
+
+    class Told(event.Listener):
+        """Functions are compiled within those that call them."""
+
+        def __init__(self) -> None:
+            self._depth, self._said = 0, ExitStack()
+
+        def on_start(self, event: Any) -> None:
+            self._depth += 1
+            if self._depth == 1:
+                self._said.enter_context(compiling())
+
+        def on_end(self, event: Any) -> None:
+            self._depth -= 1
+            if self._depth == 0:
+                self._said.close()
+
+    event.register("numba:compile", Told())  # type: ignore[no-untyped-call]

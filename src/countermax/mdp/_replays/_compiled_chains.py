@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from countermax._core.progress import tell_when_numba_compiles
 from countermax._kernel import _loops
 from countermax._kernel._rows import kind_of
 from countermax.couplings import InverseCDF
@@ -15,6 +16,8 @@ from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._chains import AbstractChains, Arrived, Valued
 from countermax.mdp._replays._course import Course
 from countermax.mdp._replays._questions import TransitionCoupling
+
+tell_when_numba_compiles()
 
 _CELLS_AT_ONCE = 2**19  # episodes times states whose moments are kept at once
 _BATCHES = 16  # so that all processors have work and a progress bar moves
