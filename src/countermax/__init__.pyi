@@ -10,7 +10,6 @@ from . import intervals as intervals
 from . import learning as learning
 from . import maximality as maximality
 from . import mdp as mdp
-from . import nests as nests
 from . import race as race
 from . import tables as tables
 from . import testing as testing

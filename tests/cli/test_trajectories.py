@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from countermax import Gadget2, Maximal, save
 from countermax.cli import app
-from countermax.mdp import Changes, Cohort, Posterior, StepsFile, estimate, read_log_and_policy
+from countermax.mdp import Changes, Cohort, Posterior, StepsFile, estimate
+from countermax.mdp._files import read_log_and_policy
 
 LOG = some_episodes(MDP, 60, seed=8)
 POLICY = np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0], [0.5, 0.5]])

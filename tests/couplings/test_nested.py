@@ -12,7 +12,8 @@ from scipy.integrate import quad
 from scipy.stats import binomtest
 from worlds import AWKWARD, softmax
 
-from countermax import GumbelMax, InputError, NestedGumbelMax, fit, load, nests, save
+from countermax import GumbelMax, InputError, NestedGumbelMax, fit, load, save
+from countermax import _nests as nests
 from countermax._core.labels import Labels
 from countermax.couplings._named import as_coupling, as_couplings, name_of
 from countermax.couplings._nested import _log_stable, _log_tilted

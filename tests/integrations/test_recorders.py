@@ -9,7 +9,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from countermax import InputError
 from countermax.integrations.gymnasium import EpisodeRecorder, VectorEpisodeRecorder
-from countermax.mdp import Cohort, EpisodeLog, estimate, estimate_policy, read_log_and_policy
+from countermax.mdp import Cohort, EpisodeLog, estimate, estimate_policy
+from countermax.mdp._files import read_log_and_policy
 from countermax.mdp._log import steps_compared
 from studies.processes.environment import SepsisEnv
 

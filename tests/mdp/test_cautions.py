@@ -7,9 +7,10 @@ import pytest
 from processes import frame_of
 
 from countermax import GumbelMax, InputError
-from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate, read_log_and_policy
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, Posterior, estimate
 from countermax.mdp._cautions import told_of_ends, told_of_labels, told_of_restriction, told_of_undone
 from countermax.mdp._estimation import deterministic, restricted
+from countermax.mdp._files import read_log_and_policy
 
 STATES = ("dead", "home", "ill", "lost", "worse")
 ACTIONS = ("treat", "wait")

@@ -11,8 +11,9 @@ from processes import LOG, MDP, POLICY, frame_of, steps_and_decisions, write_fra
 
 from countermax import InputError
 from countermax.couplings import AbstractMatrixCoupling, AbstractSampler
-from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, estimate_policy, read_log_and_policy
+from countermax.mdp import Cohort, EpisodeLog, FiniteMDP, estimate_policy
 from countermax.mdp._estimation import policy_rows, softened
+from countermax.mdp._files import read_log_and_policy
 from countermax.mdp._importance import effective_sample_size, importance_estimates, importance_ratios
 from studies.queries import query
 

@@ -10,8 +10,8 @@ import pytest
 from processes import ACTIONS, MDP, NUM_ACTIONS, NUM_STATES, STATES, some_episodes, steps_and_decisions, write_frames
 
 from countermax import InputError
-from countermax.mdp import Cohort, EpisodeLog, StepsFile, read_log_and_policy
-from countermax.mdp._files import policy_from_frame, read_log
+from countermax.mdp import Cohort, EpisodeLog, StepsFile
+from countermax.mdp._files import policy_from_frame, read_log, read_log_and_policy
 
 LOG = some_episodes(MDP, 60, seed=8)
 POLICY = np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0], [0.5, 0.5]])

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from countermax import InputError
-from countermax.mdp import EpisodeLog, read_log_and_policy
-from countermax.mdp._files import policy_from_frame
+from countermax.mdp import EpisodeLog
+from countermax.mdp._files import policy_from_frame, read_log_and_policy, read_policy
 from countermax.mdp._importance import importance_estimates, importance_ratios
 
 NUM_STATES = 12
@@ -120,11 +120,11 @@ def test_names_may_be_given_in_another_order_and_more_than_occur(tmp_path):
     frame, decisions, behaviour = chain_and_its_policy(str)
     paths = written((frame, decisions), tmp_path, "csv")
     names = ["nowhere", *AS_TEXT]
-    read = read_log_and_policy(*paths, state_names=names, action_names=["1", "0"])
-    assert read.log.state_names == tuple(names)
-    np.testing.assert_allclose(read.policy[1:, ::-1], behaviour[[int(name) for name in AS_TEXT]])
+    log = EpisodeLog.from_frame(pd.read_csv(paths[0], dtype=str), state_names=names, action_names=["1", "0"])
+    assert log.state_names == tuple(names)
+    np.testing.assert_allclose(read_policy(paths[1], log)[1:, ::-1], behaviour[[int(name) for name in AS_TEXT]])
     with pytest.raises(InputError, match=r"row 0 .*`state` must be one of 0, .*, got '1'; 1 is a label, but"):
-        read_log_and_policy(*paths, state_names=range(NUM_STATES))
+        EpisodeLog.from_frame(pd.read_csv(paths[0], dtype=str), state_names=range(NUM_STATES))
 
 
 def test_a_text_in_one_file_and_a_number_in_the_other_are_refused(tmp_path):

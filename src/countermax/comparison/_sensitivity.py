@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import ArrayLike
 from numpy.typing import NDArray
 
+from countermax import _nests as nests
 from countermax import _plotting as plotting
-from countermax import nests, race
+from countermax import race
 from countermax._core.compilation import quickly_compiled
 from countermax._core.errors import InputError
 from countermax._core.labels import told_apart

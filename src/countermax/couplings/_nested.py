@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, DTypeLike, Float, Int, PRNGKeyArray
 from numpy.typing import NDArray
 
-from countermax import nests, race
+from countermax import _nests as nests
+from countermax import race
 from countermax._core.checks import as_floats, is_traced
 from countermax._core.errors import InputError, first_line
 from countermax._core.extras import import_yaml
@@ -43,7 +44,7 @@ class NestedGumbelMax(AbstractArgmaxSampler[NestNoise], AbstractMechanism[NestNo
     The noise is that of the nested logit (McFadden 1978), whatever the probabilities are. With a dissimilarity of 1 it
     is `GumbelMax`, to the bit; at 0 it is Gumbel-max between nests, then within the nest that is kept, and from a nest
     that is left the new one's own shares. In between a row is one integral of a piecewise analytic function
-    (`countermax.nests`), exact to rounding. It is not stable, as no mechanism but Gumbel-max is for all worlds.
+    (`countermax._nests`), exact to rounding. It is not stable, as no mechanism but Gumbel-max is for all worlds.
     """
 
     home: Int[Array, " k"]

@@ -11,8 +11,6 @@ from countermax.mdp._estimation import estimate_policy as estimate_policy
 from countermax.mdp._estimation import softened as softened
 from countermax.mdp._evaluation import PolicyEvaluation as PolicyEvaluation
 from countermax.mdp._files import StepsFile as StepsFile
-from countermax.mdp._files import read_log as read_log
-from countermax.mdp._files import read_log_and_policy as read_log_and_policy
 from countermax.mdp._log import EpisodeLog as EpisodeLog
 from countermax.mdp._measurements import MeasuredStates as MeasuredStates
 from countermax.mdp._measurements import Measurements as Measurements

@@ -16,7 +16,7 @@ from countermax._tables.files import open_table
 from countermax.mdp import _frames as frames
 from countermax.mdp._arrays import Floats, check_sizes
 from countermax.mdp._estimation import policy_rows
-from countermax.mdp._labels import Space, as_names, named, shared_names
+from countermax.mdp._labels import Space, named, shared_names
 from countermax.mdp._log import EpisodeLog, log_of_rows
 
 if TYPE_CHECKING:
@@ -118,9 +118,6 @@ class LoggedPolicy(NamedTuple):
 def read_log_and_policy(
     log: "StepsFile | str | Path | pd.DataFrame",
     policy: "str | Path | pd.DataFrame",
-    *,
-    state_names: Sequence[Hashable] | None = None,
-    action_names: Sequence[Hashable] | None = None,
 ) -> LoggedPolicy:
     """Reads steps and decisions, each from a file or a dataframe.
 
@@ -128,22 +125,21 @@ def read_log_and_policy(
     The policy has state and action, and probability unless it takes one action in each state.
 
     States, actions and episodes are names. In CSV a name is the exact text of its cell, so that 01 and 1 are two
-    states; in Parquet it is a value of the column's type. By default they are counted as they occur in either file,
-    numbers by size, then words by the alphabet. Couplings that go by the order of outcomes, and mechanisms trained on
-    a process, follow that order; `log.state_names` has it. With names they are counted in that order, and may be more
-    than occur. The policy must say what to do in every state that the log leaves.
+    states; in Parquet it is a value of the column's type. They are counted as they occur in either file, numbers by
+    size, then words by the alphabet. Couplings that go by the order of outcomes, and mechanisms trained on a process,
+    follow that order; `log.state_names` has it, and `EpisodeLog.from_frame` takes another one. The policy must say what
+    to do in every state that the log leaves.
     """
     file, steps = _read_steps(log)
     decisions = _read_decisions(policy, frames.checked_columns(file.columns))
     of_log, of_policy = _called("the log", file.path), _called("the policy", policy)
     visited = [(of_log, steps.rows["state"]), (of_log, steps.rows["next_state"]), (of_policy, decisions["state"])]
     taken = [(of_log, steps.rows["action"]), (of_policy, decisions["action"])]
-    states = as_names("state_names", state_names, None) or shared_names(visited)
-    actions = as_names("action_names", action_names, None) or shared_names(taken)
+    states, actions = shared_names(visited), shared_names(taken)
     with _blaming(file.path):
         episodes = log_of_rows(steps, Space(len(states), states), Space(len(actions), actions))
     seen = set(map(identity, shared_names(visited[:2])))
-    spare = [each for each in states if identity(each) not in seen] if state_names is None else []
+    spare = [each for each in states if identity(each) not in seen]
     if spare:
         told = f"The policy also speaks of {listed(spare)}, where nobody was."
         episodes = replace(episodes, notes=(*episodes.notes, told))

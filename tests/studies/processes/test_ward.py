@@ -1,6 +1,7 @@
 """The log that comes with the package is the one that its process gives."""
 
-from countermax.mdp import policy_value, read_log_and_policy
+from countermax.mdp import policy_value
+from countermax.mdp._files import read_log_and_policy
 from studies.processes import ward
 
 
