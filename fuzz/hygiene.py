@@ -12,7 +12,7 @@ _UNHEARD = 141  # the answer is there, and nobody listened when it was told
 _USAGE = re.compile("^(Usage: |╭─ Error ─)".encode(), re.MULTILINE)
 _NOTICES = {  # what may be said beside an answer, by the option that it is about
     "--logits": re.compile(
-        r"countermax: `(p|q|factual|counterfactual)` must hold logits, and looks like probabilities: .*"
+        r"countermax: (`p`|`q`|--factual|--counterfactual) must hold logits, and looks like probabilities: .*"
     ),
     "--plot": re.compile(r"\S+ shows the ranking; with --episode it would show one story"),
 }

@@ -86,7 +86,7 @@ def test_logits_and_counts_are_accepted():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"--factual": "0.3,0.4,0.2"}, "`factual` must sum to 1, got 0.9"),
+        ({"--factual": "0.3,0.4,0.2"}, "--factual must sum to 1, got 0.9"),
         ({"--factual": "0.3,-0.4,1.1"}, "must not be negative"),
         ({"--factual": "0.3,nan,0.2"}, "must not contain NaN"),
         ({"--factual": "0.3,x,0.2"}, "--factual must be numbers separated by commas, got 'x'"),
@@ -266,7 +266,7 @@ def test_compare_and_causes_read_a_trial_by_the_same_options(trial_file):
         (["--factual", "1,2"], "--counterfactual is missing"),
         (["--factual", "0.5,0.5", "--counterfactual", "0.5,0.5", "--weights", "w"], "--weights needs a file"),
         (["--factual", "0.5,0.5", "--counterfactual", "0.5,0.5", "--control", "1,2"], "--control goes without"),
-        (["t.csv", "--arm", "arm"], "t.csv needs --outcome: "),
+        (["t.csv", "--arm", "arm"], "t.csv needs --outcome (the column with the outcomes)"),
         (["t.csv", *ARMS, "--logits"], "--logits goes without a file"),
     ],
 )

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from countermax import Worlds, cli
 from countermax.cli import app
+from countermax.cli._faults import in_options
 from countermax.cli._shared import words
 
 COMPARE = ["compare", "--factual", "0.3,0.7", "--counterfactual", "0.5,0.5", "--seen", "0"]
@@ -87,7 +88,7 @@ def test_seeds_are_whole_numbers_of_32_bits(command, seed, tmp_path, monkeypatch
     Path("x.csv").write_text("a,p_1,q_1\n1,1,1\n")
     result = run(*command, "--seed", seed)
     assert result.exit_code == 2
-    assert "seed` must be a whole number from 0 to 4294967295, got " in result.stderr
+    assert "--seed must be a whole number from 0 to 4294967295, got " in result.stderr
 
 
 def test_a_seed_of_thousands_of_digits_is_refused():
@@ -119,3 +120,12 @@ def test_words_may_hold_anything():
     assert words("") == []
     assert words('5" pipe,b') == ['5" pipe', "b"]
     assert words(os.fsdecode(b"\xff,b")) == ["\udcff", "b"]
+
+
+def test_arguments_of_python_are_told_as_options_where_the_command_has_them():
+    told = "`at_least` needs a `score` (--score), not `p` or `data`; `write_page` shows it, with missing='drop'"
+    options = {"at_least", "score", "page", "missing"}
+    assert in_options(told, options) == (
+        "--at-least needs a --score, not `p` or `data`; --page shows it, with --missing drop"
+    )
+    assert in_options("`--seed` must be whole", {"seed"}) == "--seed must be whole"

@@ -89,15 +89,15 @@ TO_NAME = {
         "Trial.from_counts",
     ),
     "seed": ([*COUNTS, "--normalise", "--seed", "-1"], "must be a whole number from 0 to 4294967295, got -1"),
-    "resamples": ([*COUNTS, "--normalise", "--num-resamples", "1000000000"], "`num_resamples`"),
-    "one resample": ([*COUNTS, "--normalise", "--num-resamples", "1"], "`num_resamples` must be at"),
+    "resamples": ([*COUNTS, "--normalise", "--num-resamples", "1000000000"], "--num-resamples"),
+    "one resample": ([*COUNTS, "--normalise", "--num-resamples", "1"], "--num-resamples must be at"),
     "coding": (["transitions", "latin.csv", *ASK], "latin.csv must be UTF-8, but line 2 has the byte 0xe9"),
     "errors": (COUNTS, "--errors missing"),
     "prefix": (
         ["counterfactuals", "counts.csv", *ASK, "--prefix", "p_", "--normalise", "-o", "x.csv"],
-        "pass another `prefix`",
+        "pass another --prefix",
     ),
-    "labels": ([*COUNTS, "--factual", "p_a,p_b", "--counterfactual", "q_a,q_b"], "`labels`"),
+    "labels": ([*COUNTS, "--factual", "p_a,p_b", "--counterfactual", "q_a,q_b"], "--labels must"),
     "empty label": ([*COUNTS, "--labels", "a,b,"], "there is no column 'p_'"),
 }
 

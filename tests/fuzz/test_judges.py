@@ -96,7 +96,7 @@ def test_every_untidy_end_is_found(kind, outcome):
 
 
 _LOGITS = (
-    b"countermax: `factual` must hold logits, and looks like probabilities: no number is negative, and the sum is 1\n"
+    b"countermax: --factual must hold logits, and looks like probabilities: no number is negative, and the sum is 1\n"
 )
 
 

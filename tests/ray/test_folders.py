@@ -247,9 +247,9 @@ def test_files_that_differ_or_are_damaged_or_are_not_there_are_named(ray, table,
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--engine", "spark"], '`engine` must be "local" or "ray", got \'spark\''),
+        (["--engine", "spark"], '--engine must be "local" or "ray", got \'spark\''),
         (["--address", "localhost:1"], "--address needs --engine ray"),
-        (["--partition-by", "year"], "only Parquet files are answered into a folder, and divided by `partition_by`"),
+        (["--partition-by", "year"], "only Parquet files are answered into a folder, and divided by --partition-by"),
     ],
 )
 def test_options_that_need_an_engine_say_so(lake, tmp_path, more, words):

@@ -114,7 +114,7 @@ def test_any_two_of_several_arms_and_the_others_play_no_part():
 def test_missing_outcomes_are_refused_unless_something_is_said_about_them():
     frame = people()
     frame.loc[frame.index[:10], "status"] = None
-    with pytest.raises(InputError, match="missing for 10 of 200 people; say `missing`"):
+    with pytest.raises(InputError, match="10 of 200 people have no `outcome`; say `missing`"):
         compare_arms(frame)
     dropped = compare_arms(frame, missing="drop")
     np.testing.assert_allclose(dropped.p, np.array([20, 40, 30]) / 90)

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -22,6 +22,8 @@ _READER_GONE = 128 + 13  # what a shell says of a program that SIGPIPE ended
 _PLAIN = {"±": "+/-", "…": "...", "→": "->", "←": "<-"}
 _ERRORS = "countermax"
 _SETTING = re.compile(r"\b([a-z_]+)=(?:True(?: \(--[a-z-]+\))?|'([a-z]+)')")  # as Python takes it
+_ARGUMENT = re.compile(r"`(?:--)?([a-z_]+)`(?: \(--[a-z-]+\))?")
+_METHODS = {"write_page": "page"}  # and the options that do the same
 
 
 def want_traceback(wanted: bool) -> None:
@@ -30,11 +32,11 @@ def want_traceback(wanted: bool) -> None:
     _wanted = wanted
 
 
-def report(error: BaseException) -> int:
-    """Prints what went wrong, as one line; returns the exit status."""
+def report(error: BaseException, options: Collection[str] = ()) -> int:
+    """Prints what went wrong, as one line, of a command with these options; returns the exit status."""
     if _wanted or os.environ.get(_VARIABLE, "0") not in ("", "0"):
         sys.stderr.write("".join(traceback.format_exception(error)))
-    line, status = _in_words(error)
+    line, status = _in_words(error, options)
     complain(line)
     return status
 
@@ -46,12 +48,12 @@ def complain(line: str) -> None:
     sys.stderr.write(f"countermax: {text}\n")
 
 
-def _in_words(error: BaseException) -> tuple[str, int]:
+def _in_words(error: BaseException, options: Collection[str]) -> tuple[str, int]:
     text = str(error)
     if isinstance(error, KeyboardInterrupt) or was_asked_to_stop():  # whatever the exception became on its way
         return text if text and isinstance(error, KeyboardInterrupt) else "interrupted", stop_status()
     if isinstance(error, InputError) or (isinstance(error, ImportError) and "pip install" in text):
-        return _SETTING.sub(_as_option, text), _BAD_INPUT
+        return in_options(text, options), _BAD_INPUT
     if isinstance(error, OSError):
         return f"{error.filename}: {reason_of(error)}" if error.filename else reason_of(error), _BAD_INPUT
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
@@ -65,6 +67,16 @@ def _in_words(error: BaseException) -> tuple[str, int]:
         return "names must be valid UTF-8 here; rename the file or the label (--debug shows where)", _BAD_INPUT
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"unexpected {what}; this is a fault of countermax: run it again with --debug and report both", _FAULT
+
+
+def in_options(text: str, options: Collection[str]) -> str:
+    """What is said of Python's arguments, said of a command's options that are called likewise."""
+
+    def option(name: re.Match[str]) -> str:
+        said = _METHODS.get(name[1], name[1])
+        return f"--{said.replace('_', '-')}" if said in options else name[0]
+
+    return _ARGUMENT.sub(option, _SETTING.sub(_as_option, text))
 
 
 def _as_option(setting: re.Match[str]) -> str:

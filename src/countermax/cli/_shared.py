@@ -1,6 +1,7 @@
 """What every command needs: errors in one line, numbers from text, outputs that destroy nothing, printing."""
 
 import functools
+import inspect
 import re
 import sys
 import warnings
@@ -9,12 +10,13 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, ParamSpec
 
 import typer
+from typer.models import OptionInfo
 
 from countermax._core.errors import InputError
 from countermax._core.files import check_new, check_outputs
 from countermax._core.interruption import raise_if_stopped
 from countermax._core.quantities import shown
-from countermax.cli._faults import complain, report
+from countermax.cli._faults import complain, in_options, report
 
 Arguments = ParamSpec("Arguments")
 
@@ -37,12 +39,14 @@ class _Quoted(str):
 
 def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
     """Turns bad input into one line on standard error and exit code 2, anything unexpected into one and exit code 1."""
+    typed = inspect.signature(command).parameters.items()
+    options = {name for name, each in typed if isinstance(each.annotation.__metadata__[0], OptionInfo)}
 
     @functools.wraps(command)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = lambda message, *_, **__: complain(str(message))
+                warnings.showwarning = lambda message, *_, **__: complain(in_options(str(message), options))
                 from countermax._core.compilation import keep_compiled  # and JAX with it
 
                 keep_compiled()
@@ -51,7 +55,7 @@ def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, N
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except (Exception, KeyboardInterrupt) as error:
-            raise typer.Exit(report(error)) from error
+            raise typer.Exit(report(error, options)) from error
 
     return wrapped
 

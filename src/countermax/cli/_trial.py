@@ -102,7 +102,8 @@ def _problem(given: Typed, data: str | Path | None) -> Any:
         )
         absent = [name for name in ("outcome", "arm") if name not in given]
         if absent:
-            raise InputError(f"{data} needs {' and '.join(f'--{name}' for name in absent)}: names of its columns")
+            held = {"outcome": "--outcome (the column with the outcomes)", "arm": "--arm (the column with the arms)"}
+            raise InputError(f"{data} needs {' and '.join(map(held.__getitem__, absent))}")
         design = given.of(_DESIGN)
         return Trial(data, **given.of(_TRIAL), design=Design(**design) if design else None)
     of_rows = [name for name in given if name in _DESIGN or name in _OF_ROWS]

@@ -106,9 +106,8 @@ def read_people(
         whose += f"; {told}" if told else ""
         if missing == "refuse":
             raise InputError(
-                f"`outcome` is missing for {count:,} of {len(outcome):,} people{f' ({told})' if told else ''}; say "
-                "`missing`: 'worst' widens the bounds to cover whatever they had, 'drop' assumes that they are like "
-                "the others"
+                f"{count:,} of {len(outcome):,} people have no `outcome`{f' ({told})' if told else ''}; say `missing`: "
+                "'worst' widens the bounds to cover whatever they had, 'drop' assumes that they are like the others"
             )
         if missing == "worst":
             notes.append(
