@@ -1,11 +1,12 @@
 """Answers to one question: couplings and bounds side by side, joint laws as heatmaps."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from countermax import Trial, Worlds
+from countermax import Design, Trial, Worlds
 from countermax._plotting import draw_couplings
 
 
@@ -46,6 +47,19 @@ def test_numbers_beside_the_picture_have_a_heading_and_touch_nothing():
     assert max(each.x1 for each in boxes) <= figure.bbox.x1
     title = next(each for each in figure.findobj(Text) if each.get_text().startswith("Seen under"))
     assert not heading.get_window_extent().overlaps(title.get_window_extent())
+
+
+def test_a_family_of_couplings_looks_the_same_in_every_picture():
+    """Within strata there are no stable bounds, and monotone ones do not take their look."""
+    people = pd.DataFrame({"y": [0, 1] * 40, "arm": [0, 0, 1, 1] * 20, "sex": ["f", "m"] * 40})
+    plain = Trial(people, outcome="y", arm="arm").causes(1)
+    strata = Trial(people, outcome="y", arm="arm", design=Design(strata="sex")).causes(1)
+    looks = []
+    for answer in (plain, strata):
+        (legend,) = answer.plot().legends
+        names = [each.get_text() for each in legend.get_texts()]
+        looks.append(legend.get_lines()[names.index("monotone")].get_color())
+    assert looks[0] == looks[1]
 
 
 @pytest.mark.parametrize("scored", [True, False])

@@ -214,11 +214,11 @@ def _curve_legend(
 
 _BAND = "0.92"
 _VEIL = 0.7  # of an interval, in the colour of what it is of
-_RANGES: tuple[dict[str, Any], ...] = (
-    {"color": "black", "linewidth": 2.2, "marker": "|", "markersize": 8},
-    {"color": STABLE, "linewidth": 1.6, "marker": "|", "markersize": 6},
-    {"color": "#AA3377", "linewidth": 1.2, "marker": "D", "markersize": 3.5},
-)
+_RANGES: dict[str, dict[str, Any]] = {
+    "any coupling": {"color": "black", "linewidth": 2.2, "marker": "|", "markersize": 8},
+    "stable couplings": {"color": STABLE, "linewidth": 1.6, "marker": "|", "markersize": 6},
+    "monotone": {"color": "#AA3377", "linewidth": 1.2, "marker": "D", "markersize": 3.5},
+}
 _LANE = 0.13  # of a lane
 _LINE = 24  # characters
 
@@ -234,7 +234,7 @@ def draw_ranges(
     answers: list[Any] = [each for each in rows if each.value is not None]
     kinds, names = (list(dict.fromkeys(each.coupling for each in some)) for some in (ranges, answers))
     palette = colours(names)
-    looks = dict(zip(kinds, _RANGES, strict=False))
+    looks = {kind: _RANGES[kind] for kind in kinds}
     dots = {name: {"color": palette[name], "linewidth": 0, "marker": "o", "markersize": 3.5} for name in names}
     apart = any(each.ci_lower is not None for each in answers)
     lanes = [*kinds, *(names if apart else ())]
