@@ -89,7 +89,7 @@ def test_a_result_shows_itself_and_becomes_everything_else(found, tmp_path):
     assert found.plot().axes
     page = found.write_page(tmp_path / "page.html").read_text()
     assert "sufficiency" in page
-    with pytest.raises(InputError, match="must match one row, and 0 match 'PX'"):
+    with pytest.raises(InputError, match="must match one row, and none match 'PX'"):
         found.row("PX")
 
 

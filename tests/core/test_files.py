@@ -167,3 +167,8 @@ def test_only_what_is_ours_and_left_over_is_removed(tmp_path):
         fcntl.flock(held, fcntl.LOCK_EX)
         writable_folder(tmp_path)
         assert names(tmp_path) == sorted(kept)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match="there is no folder .*missing; choose another place"):
+        write_atomically(tmp_path / "missing" / "a.csv", "text")

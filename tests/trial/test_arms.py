@@ -510,3 +510,10 @@ def test_causes_refuse_a_population_that_only_comparisons_have():
     trial = Trial(people().assign(one=1), **READ, design=Design(strata="one", population="treated"))
     with pytest.raises(InputError, match="`population` standardises comparisons"):
         trial.causes("dead")
+
+
+def test_a_measurement_among_outcomes_is_told():
+    frame = pd.DataFrame({"arm": [0, 1] * 30, "weight": np.linspace(50, 90, 60), "age": [20, 30, 40] * 20})
+    warned = Trial(frame, outcome="weight", arm="arm").compare(50.0, couplings=[])
+    assert "WARNING: Column 'weight' has 60 different outcomes of 60 people." in warned.summary()
+    assert "WARNING" not in Trial(frame, outcome="age", arm="arm").compare(20, couplings=[]).summary()

@@ -86,6 +86,7 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
 
     Where the target is a symbolic link, the file that it leads to is replaced; permissions stay as they were.
     """
+    check_writable(path)
     target, old = _target(Path(path))
     _tidy_once(target.parent)
     unfinished = target.parent / f".countermax-{_host()}-{os.getpid()}-{os.urandom(4).hex()}.part"

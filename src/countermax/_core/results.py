@@ -171,7 +171,7 @@ class AbstractResult(ABC):
                 if names != [""]:
                     more = f" and {len(names) - _MOST_LISTED} more" * (len(names) > _MOST_LISTED)
                     some += f"; {field}: {', '.join(filter(None, names[:_MOST_LISTED]))}{more}"
-            raise InputError(f"`row` must match one row, and {len(found)} match {asked}{some}")
+            raise InputError(f"`row` must match one row, and {len(found) or 'none'} match {asked}{some}")
         return found[0]
 
     def to_frame(self) -> "pd.DataFrame":

@@ -28,6 +28,7 @@ MISSING_RULES = ("refuse", "worst", "drop")
 
 _MOST_PERIODS, _MANY_SHARED = 4, 0.15  # rows of one person in a crossover, and the share of people who crossed over
 _FEW_CLUSTERS, _FEW_CLUSTERS_OF_ARM, _FEW_COUNTING = 30, 10, 30
+_MOST_CATEGORIES = 20  # outcomes; more of them than half the people may be measurements
 _TOO_FEW = ": few, so intervals may be too short"
 
 
@@ -177,8 +178,13 @@ _SCALES = (  # words in a column's name, labels of the scale, its best end, and 
 )
 
 
-def scale_notes(column: Hashable, labels: Labels, score: Floats | None) -> list[str]:
-    """Warns which end is good, where the column looks like a known scale and the score does not say so."""
+def scale_notes(column: Hashable, labels: Labels, score: Floats | None, count: int) -> list[str]:
+    """Warns of a column that looks continuous, or like a known scale of which the score does not say what is good."""
+    if len(labels) > _MOST_CATEGORIES and 2 * len(labels) > count:
+        return [
+            f"{WARNING}Column {column!r} has {len(labels):,} different outcomes of {count:,} people. If it is a "
+            "measurement, group its values into a few outcomes first."
+        ]
     for words, values, best, name in _SCALES:
         if not any(word in str(column).lower() for word in words):
             continue

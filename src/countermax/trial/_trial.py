@@ -195,7 +195,7 @@ class Trial:
         if scores is not None and people.order is None:  # better than that of the alphabet
             people, scores = people.from_worst_to_best(scores), np.sort(scores)
             names = people.labels
-        notes = [*people.notes, *scale_notes(outcome, names, scores)]
+        notes = [*people.notes, *scale_notes(outcome, names, scores, len(people.arm))]
         samples, arms = [people], (name_of(control), name_of(treated))
         if not design.is_plain or design.strata is not None:
             notes += design_notes(people, asked, arms)
