@@ -256,7 +256,10 @@ def test_couplings_are_found_by_name_in_one_place(tmp_path, as_users_call):
         as_couplings(["maximal", "maximal"])
     assert name_of(InverseCDF.sorted_by(score), score=score) == "inverse CDF by score"
     for bad, message in (
-        ("gumble-max", "`coupling` must be one of gumbel-max, .*, or a file with one, got 'gumble-max'"),
+        (
+            "gumble-max",
+            "`coupling` must be one of gumbel-max, .*, got 'gumble-max'; did you mean gumbel-max",
+        ),
         (stored, "`coupling` must be for 3 outcomes, got one for 2"),
         (GumbelMax, "make an instance"),
         (

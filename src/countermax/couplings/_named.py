@@ -4,6 +4,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -132,9 +133,8 @@ def as_couplings(
     given = couplings if isinstance(couplings, Mapping) else _by_own_name(list(couplings), reserved)
     if not given:
         raise InputError("`couplings` must name at least one coupling, got none")
-    return {
-        name: as_coupling(each, outcomes, argument=f"couplings[{name!r}]", **beside) for name, each in given.items()
-    }
+    called = "couplings[{!r}]" if isinstance(couplings, Mapping) else "couplings"
+    return {name: as_coupling(each, outcomes, argument=called.format(name), **beside) for name, each in given.items()}
 
 
 def _by_own_name(couplings: list[str | Path], reserved: Iterable[str]) -> Mapping[str, str | Path]:
@@ -200,10 +200,12 @@ def _named(
             return _vector_quantile(score, other, pairs, argument)
         return _OF_SCORE[shown](score, other)
     if not Path(name).exists():
-        meant = [f"; did you mean {each}?" for each in NAMES if each.startswith(f"{name}".lower().strip())][:1]
+        said = str(name).lower().strip()
+        near = [each for each in NAMES if each.startswith(said)] or get_close_matches(said, NAMES)
+        meant = f"; did you mean {near[0]}?" if near else ""
         raise InputError(
             f"`{argument}` must be one of {', '.join(NAMES)}, {_SHARED}RATE with a rate from 0 to 1, "
-            f"{_NESTED}DISSIMILARITY[OUTCOME|OUTCOME], or a file with one, got {str(name)!r}{''.join(meant)}"
+            f"{_NESTED}DISSIMILARITY[OUTCOME|OUTCOME], or a file with one, got {str(name)!r}{meant}"
         )
     return as_coupling(load(name), argument=argument)
 
