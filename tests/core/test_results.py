@@ -177,7 +177,7 @@ def test_couplings_that_say_the_same_share_a_column_and_ranges_keep_theirs():
 
 
 def test_a_row_that_is_not_there_is_answered_by_what_there_is(answer):
-    with pytest.raises(InputError, match=r"0 match 'Better'; quantity: better, .*; coupling: Gumbel-max, .*; about: "):
+    with pytest.raises(InputError, match=r"none match 'Better'; quantity: better, .*; coupling: Gumbel-max, .*about: "):
         answer.row("Better")
-    with pytest.raises(InputError, match=r"0 match 'better', 'gumbel'; quantity: better; coupling: Gumbel-max, "):
+    with pytest.raises(InputError, match=r"none match 'better', 'gumbel'; quantity: better; coupling: Gumbel-max, "):
         answer.row("better", "gumbel")

@@ -105,8 +105,8 @@ def test_counts_stand_beside_their_coupling_and_bounds():
     assert "Under Gumbel-max" in text
     count = found.counts[2, 1]
     lower, upper = (limit[2, 1] for limit in found.bounds)
-    assert f"{count:.3f}" in text
-    assert f"{lower:.3f} to {upper:.3f}" in text
+    assert f"{count:.1f}" in text
+    assert f"{lower:.1f} to {upper:.1f}" in text
     shown = " ".join(each.get_text() for each in found.plot().axes[0].texts)
     assert "under any coupling" in shown
     assert "would have been\nunder Gumbel-max" in shown

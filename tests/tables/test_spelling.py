@@ -55,7 +55,7 @@ def test_words_that_mean_missing_are_missing_and_counted_unless_they_are_listed(
     if from_file:
         data = str(tmp_path / "trial.csv")
         trial.to_csv(data, index=False)
-    with pytest.raises(InputError, match=r"missing for 5 of 60 people \([45] cells hold .*'NA'.*\); say `missing`"):
+    with pytest.raises(InputError, match=r"5 of 60 people have no `outcome` \([45] cells .*'NA'.*\); say `missing`"):
         read(data)
     for missing in ("drop", "worst"):
         found = read(data, missing)

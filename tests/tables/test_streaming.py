@@ -169,7 +169,7 @@ def test_a_schema_says_what_labels_are(tmp_path):
     assert "counterfactual_3" in (tmp_path / "again.csv").read_text()
     twice = run("counterfactuals", source, "--outcome", "y", "--factual", "p_", "--counterfactual", "q_",
                 "--labels", "1,3,03", "-o", tmp_path / "again.csv")  # fmt: skip
-    assert "`labels` must differ from each other, got 3, 3" in twice.stderr
+    assert "--labels must differ from each other, got 3, 3" in twice.stderr
     with pytest.raises(InputError, match="'3' is a label, but a text never equals a number"):
         transitions(source, **asked, labels=["1", "3"])
     frame["y"] = [True, False, True]
@@ -190,9 +190,9 @@ BAD = {
     "no file": (["nowhere.csv"], "cannot read nowhere.csv: no such file"),
     "format": (["data.xlsx"], "cannot tell the format from 'data.xlsx'; end it in .csv, .parquet"),
     "target": (["-o", "out.xlsx"], "cannot tell the format from 'out.xlsx'"),
-    "outcome": (["--outcome", "state"], "`outcome` must name a column, got 'state'; the columns are 'id'"),
+    "outcome": (["--outcome", "state"], "--outcome must name a column, got 'state'; the columns are 'id'"),
     "prefix": (["--factual", "z_"], "none begins with 'z_'"),
-    "column": (["--factual", "p_dead,p_sick,p_well"], "`factual` must name a column, got 'p_sick'"),
+    "column": (["--factual", "p_dead,p_sick,p_well"], "--factual must name a column, got 'p_sick'"),
     "text": (["--factual", "dead=p_dead,ill=id_text,well=p_well"], "column 'id_text' must hold numbers"),
     "coupling": (["--coupling", "gumbel"], "must be one of gumbel-max, inverse-cdf"),
     "score": (["--score", "dead=0,ill"], "must be label=value"),

@@ -219,3 +219,17 @@ def test_turning_points_of_nests_are_roots_and_counts_have_intervals():
         assert (interval.upper >= counted.curves[key][::10]).all()
     with pytest.raises(InputError, match="must be one of the labels"):
         Worlds(p, q, labels=labels).compare("c", nests={"like": ["b", "d"]})
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_of_many_outcomes_the_likeliest_come_first_in_print_and_picture_unless_a_score_orders_them(scored):
+    p = np.random.default_rng(0).dirichlet(np.ones(40))
+    own = {"score": np.arange(40.0)} if scored else {}
+    found = Worlds(p, np.roll(p, 1), **own).compare(3, sharing=True).sharing
+    heads = [each for each in found.tables()[0].columns if each.startswith("P(")]
+    titles = [axes.get_title(loc="left") for axes in found.plot().axes if axes.get_title(loc="left").startswith("P(")]
+    for names in (heads, titles):
+        chances = [found.probabilities.max(axis=0)[int(each[2:-1])] for each in names]
+        assert len(names) >= 11
+        assert (sorted(chances, reverse=True) == chances) is not scored
+        assert (sorted(names, key=lambda each: int(each[2:-1])) == names) is scored

@@ -136,7 +136,7 @@ def draw_sensitivity(
     if len(outcomes) > _MOST_PANELS:
         largest = np.argsort([-each.values.max() for each in outcomes], kind="stable")[:_MOST_PANELS]
         title = f"{title}\nShown: the {_MOST_PANELS} of {len(outcomes)} outcomes that are likeliest on the curve"
-        outcomes = [outcomes[place] for place in largest]
+        outcomes = [outcomes[place] for place in (largest if effect is None else sorted(largest))]
     panels = [*outcomes, *([] if effect is None else [effect])]
     down = -(-len(panels) // _ACROSS)
     across = -(-len(panels) // down)

@@ -208,11 +208,13 @@ class SensitivityCurve(AbstractResult):
         return f"The same was asked {self.dial.asked}: {self.dial.ends}. "
 
     def tables(self) -> list[Table]:
-        """Every tenth number down; across, outcomes from worst to best (of many the likeliest), and the score."""
+        """Every tenth number down; across, outcomes, of many the likeliest (first, unless scored), and the score."""
         labels = told_apart(self.labels)
-        likeliest = np.argsort(-self.probabilities.max(axis=0), kind="stable")[:_MOST_ACROSS]
-        quantities = {f"P({self.labels[place]})": f"P({labels[place]})" for place in likeliest.tolist()}
-        keys = [key for key in self.curves if key[0] in quantities]
+        likeliest = np.argsort(-self.probabilities.max(axis=0), kind="stable")[:_MOST_ACROSS].tolist()
+        if ("effect", PERSON) in self.curves or len(likeliest) == len(labels):  # a scale, or all of them
+            likeliest.sort()
+        quantities = {f"P({self.labels[place]})": f"P({labels[place]})" for place in likeliest}
+        keys = [key for quantity in quantities for key in self.curves if key[0] == quantity]
         heads = [quantities[quantity] for quantity, _ in keys]
         scored = (("effect", PERSON), ("better", PERSON), ("score correlation", EVERYBODY))
         keys += [key for key in scored if key in self.curves]
