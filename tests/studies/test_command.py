@@ -41,7 +41,7 @@ def test_training_only_says_what_comes_next(tmp_path):
         (("cubes",), "unknown experiment cubes"),
         (("plot",), "name the folder"),
         (("squares", "somewhere"), "only plot takes a folder"),
-        (("squares", "--preset", "paper"), "`preset` must be one of quick, published, best, got 'paper'"),
+        (("squares", "--preset", "paper"), "--preset must be one of quick, published, best, got 'paper'"),
         (("table1", "--as-published"), "--as-published is for sepsis, got table1"),
     ],
 )
@@ -88,7 +88,7 @@ def test_more_seeds_and_jobs_than_fit_into_memory_are_refused(tmp_path):
         assert refused.exit_code == 2
         assert "1000000000 seeds would need about 1,000 TB of memory" in refused.stderr
     assert (
-        "lower `jobs`" in call("table1", "--jobs", 10**9, "--out", tmp_path, env={"COUNTERMAX_MAX_MEMORY": "1"}).stderr
+        "lower --jobs" in call("table1", "--jobs", 10**9, "--out", tmp_path, env={"COUNTERMAX_MAX_MEMORY": "1"}).stderr
     )
     assert not (tmp_path / "cells").exists()
 
