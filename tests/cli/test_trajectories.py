@@ -34,7 +34,7 @@ def test_evaluate_policy_prints_what_the_library_says(files, tmp_path):
     assert result.exit_code == 0, result.output
     read = read_log_and_policy(log, policy)
     cohort = Cohort(read.log, read.policy)
-    expected = cohort.evaluate({"maximal": Maximal()}, num_resamples=0, key=jax.random.key(0))
+    expected = cohort.evaluate({"maximal": Maximal()}, num_resamples=0)
     assert json.loads(result.stdout) == json.loads(expected.to_json())
     assert picture.read_text().lstrip().startswith("<?xml")
     table = run(*arguments).stdout
@@ -203,9 +203,9 @@ def test_a_stored_coupling_can_be_asked_beside_the_named_ones(files, tmp_path):
 def test_numbers_that_make_no_sense_are_one_line(files, as_users_call):
     log, policy = files
     for command, arguments, message in (
-        ("evaluate-policy", ["--seed", -1], "`--seed` must be a whole number from 0 to 4294967295, got -1"),
-        ("evaluate-policy", ["--seed", 2**32], "`--seed` must be a whole number from 0 to 4294967295, got 4294967296"),
-        ("evaluate-policy", ["--seed", 2**70], "`--seed` must be a whole number from 0 to 4294967295"),
+        ("evaluate-policy", ["--seed", -1], "`seed` must be a whole number from 0 to 4294967295, got -1"),
+        ("evaluate-policy", ["--seed", 2**32], "`seed` must be a whole number from 0 to 4294967295, got 4294967296"),
+        ("evaluate-policy", ["--seed", 2**70], "`seed` must be a whole number from 0 to 4294967295"),
         ("evaluate-policy", ["--num-resamples", -1], "must be at least 0, got -1"),
         ("evaluate-policy", ["--num-resamples", 10**9], "1000000000 resamples of 12 estimates would need about"),
         ("evaluate-policy", ["--horizon", 10**9], "must be at most 1000000, got 1000000000"),
@@ -301,7 +301,7 @@ def test_states_where_episodes_end_are_named_as_the_log_names_them(files):
     read = read_log_and_policy(log, policy)
     place = int(estimate(read.log).absorbing.argmax())
     expected = Cohort(read.log, read.policy, absorbing=[place], horizon=9).evaluate(
-        {"maximal": Maximal()}, num_resamples=0, key=jax.random.key(0)
+        {"maximal": Maximal()}, num_resamples=0
     )
     arguments = ["evaluate-policy", log, "--policy", policy, "--num-resamples", 0, "--couplings", "maximal"]
     arguments += ["--horizon", 9, "--json"]
