@@ -59,8 +59,7 @@ def _replayed() -> Callable[[str], Any]:
 
 def _evaluated() -> Callable[[str], Any]:
     log, _, best = _sepsis()
-    key = jax.random.key(1)
-    return lambda engine: Cohort(log, best, engine=engine).evaluate(num_resamples=NUM_RESAMPLES, key=key)
+    return lambda engine: Cohort(log, best, engine=engine).evaluate(num_resamples=NUM_RESAMPLES, seed=1)
 
 
 def _ranked() -> Callable[[str], Any]:

@@ -168,9 +168,7 @@ def _drawn() -> Iterator[Row]:
         return Cohort(few, target, process=model).replay(GumbelMax())
 
     exact()
-    sampled = once(
-        lambda: Cohort(few, target, process=model).sample(GumbelMax(), num_samples=NUM_DRAWS, key=jax.random.key(0))
-    )
+    sampled = once(lambda: Cohort(few, target, process=model).sample(GumbelMax(), num_samples=NUM_DRAWS))
     yield Row(
         f"drawn with {NUM_DRAWS} trajectories each, against exact",
         sampled / once(exact),

@@ -72,10 +72,10 @@ def interval_coverage(
     errors: dict[str, list[float]] = {}
     sizes, warned = [], 0
     for place in range(num_trials):
-        draw, resample = jax.random.split(jax.random.fold_in(jax.random.key(seed), place))
+        draw = jax.random.fold_in(jax.random.key(seed), place)
         log = simulate(process, behaviour, num_episodes=size, horizon=HORIZON, key=draw)
         found = Cohort(log, target, absorbing=[_HOME], horizon=HORIZON).evaluate(
-            couplings, num_resamples=num_resamples, level=LEVEL, key=resample
+            couplings, num_resamples=num_resamples, level=LEVEL, seed=place
         )
         sizes.append(found.effective_sample_size)
         warned += any("not to be trusted" in each for each in found.notes)

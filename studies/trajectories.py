@@ -132,9 +132,7 @@ def cohort(num_resamples: int) -> dict[str, Any]:
     target = cautious_policy(log, model)
     evaluation = Cohort(
         log, target, process=estimated_model, outcomes=sepsis.projected_outcomes(), discount=1.0
-    ).evaluate(
-        named_couplings(["gumbel-max", "inverse-cdf", "maximal"]), num_resamples=num_resamples, key=jax.random.key(1)
-    )
+    ).evaluate(named_couplings(["gumbel-max", "inverse-cdf", "maximal"]), num_resamples=num_resamples, seed=1)
     found["sepsis, learned policy"] = evaluation.to_dict() | {"truth": true_value(simulator, target)}
     icu = icu_sepsis()
     best = policy_iteration(icu.mdp).policy
@@ -147,10 +145,10 @@ def cohort(num_resamples: int) -> dict[str, Any]:
         "icu, the optimal policy": (best, named_couplings(["gumbel-max", "inverse-cdf"])),
     }
     for name, (policy, couplings) in targets.items():
-        asked, key = Cohort(records, policy, process=learn, horizon=HORIZON, discount=1.0), jax.random.key(3)
-        told = asked.evaluate({}, num_resamples=num_resamples, key=key).to_dict()
+        asked = Cohort(records, policy, process=learn, horizon=HORIZON, discount=1.0)
+        told = asked.evaluate({}, num_resamples=num_resamples, seed=3).to_dict()
         if couplings:
-            once = asked.evaluate(couplings, num_resamples=0, key=key).to_dict()
+            once = asked.evaluate(couplings, num_resamples=0).to_dict()
             told["estimates"] += [each for each in once["estimates"] if each["kind"] == "counterfactual"]
         found[name] = told | {"truth": policy_value(icu.mdp, policy, horizon=HORIZON, discount=1.0)}
     return found

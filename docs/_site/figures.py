@@ -12,7 +12,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import jax
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
@@ -53,7 +52,7 @@ def causes() -> Figure:
 def policies() -> Figure:
     """Every estimate of another policy on the ward's log."""
     ward = Cohort(DATA / "ward_log.csv", DATA / "ward_policy.csv", absorbing=["home", "dead"])
-    return ward.evaluate(["gumbel-max"], num_resamples=200, key=jax.random.key(0)).plot()
+    return ward.evaluate(["gumbel-max"], num_resamples=200).plot()
 
 
 def changes() -> Figure:

@@ -70,10 +70,7 @@ def _policy(rng: random.Random) -> Case:
                 columns[name].append(value)
     sizes = "num_actions=2" if options else f"num_states={size}, num_actions=2"
     log = f"mdp.EpisodeLog.from_frame(pd.DataFrame({columns!r}), {sizes}{options})"
-    source = (
-        f"mdp.Cohort({log}, np.array({chances!r})).evaluate(['gumbel-max', 'maximal'], num_resamples=0, "
-        "key=jax.random.key(0))"
-    )
+    source = f"mdp.Cohort({log}, np.array({chances!r})).evaluate(['gumbel-max', 'maximal'], num_resamples=0)"
     return Case("python", source=source, means=means)
 
 

@@ -1,6 +1,7 @@
 """Whatever goes wrong is one line, and the traceback is there for those who ask."""
 
 import os
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from countermax.cli._faults import in_options
 from countermax.cli._shared import words
 
 COMPARE = ["compare", "--factual", "0.3,0.7", "--counterfactual", "0.5,0.5", "--seen", "0"]
+DATA = Path(str(files("countermax") / "data"))
 TRANSITIONS = ["transitions", "x.csv", "--outcome", "a", "--factual", "p_", "--counterfactual", "q_"]
+EVALUATE = ["evaluate-policy", DATA / "ward_log.csv", "--policy", DATA / "ward_policy.csv"]
 
 
 def run(*arguments, **environment):
@@ -82,7 +85,7 @@ def test_what_is_not_printable_is_spelled_out_in_messages():
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 2**63, 2**64, 10**40])
-@pytest.mark.parametrize("command", [TRANSITIONS, ["evaluate-policy", "x.csv", "--policy", "y.csv"]])
+@pytest.mark.parametrize("command", [TRANSITIONS, EVALUATE])
 def test_seeds_are_whole_numbers_of_32_bits(command, seed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("x.csv").write_text("a,p_1,q_1\n1,1,1\n")

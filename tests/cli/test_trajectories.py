@@ -35,7 +35,7 @@ def test_evaluate_policy_prints_what_the_library_says(files, tmp_path):
     assert result.exit_code == 0, result.output
     read = read_log_and_policy(log, policy)
     cohort = Cohort(read.log, read.policy)
-    expected = cohort.evaluate({"maximal": Maximal()}, num_resamples=0, key=jax.random.key(0))
+    expected = cohort.evaluate({"maximal": Maximal()}, num_resamples=0)
     assert json.loads(result.stdout) == json.loads(expected.to_json())
     assert picture.read_text().lstrip().startswith("<?xml")
     table = run(*arguments).stdout
@@ -302,7 +302,7 @@ def test_states_where_episodes_end_are_named_as_the_log_names_them(files):
     read = read_log_and_policy(log, policy)
     place = int(estimate(read.log).absorbing.argmax())
     expected = Cohort(read.log, read.policy, absorbing=[place], horizon=9).evaluate(
-        {"maximal": Maximal()}, num_resamples=0, key=jax.random.key(0)
+        {"maximal": Maximal()}, num_resamples=0
     )
     arguments = ["evaluate-policy", log, "--policy", policy, "--num-resamples", 0, "--couplings", "maximal"]
     arguments += ["--horizon", 9, "--json"]

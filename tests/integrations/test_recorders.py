@@ -1,7 +1,6 @@
 """Logs recorded from environments: what passed through, how it ended, and what the rest of the library makes of it."""
 
 import gymnasium
-import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -61,9 +60,7 @@ def test_truncated_episodes_are_censored_and_terminated_ones_are_not():
     assert env.ends == ("terminated", "truncated", "truncated")
     log = env.log()
     assert steps_compared(log, env.absorbing, 6).tolist() == [6, 3, 3]
-    found = Cohort(log, estimate_policy(log), absorbing=env.absorbing, horizon=6).evaluate(
-        {}, num_resamples=0, key=jax.random.key(0)
-    )
+    found = Cohort(log, estimate_policy(log), absorbing=env.absorbing, horizon=6).evaluate({}, num_resamples=0)
     assert found.num_censored == 2
 
 

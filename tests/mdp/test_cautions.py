@@ -46,7 +46,7 @@ WAIT = deterministic([1] * 5, 2)
 def _notes(model, log):
     cohort = Cohort(log, WAIT, process=model, posterior=GIVEN)
     yield cohort.replay(GumbelMax()).notes
-    yield cohort.sample(GumbelMax(), num_samples=1, key=KEY).notes
+    yield cohort.sample(GumbelMax(), num_samples=1).notes
     yield cohort.rank(["maximal"]).notes
     yield cohort.explain(0, couplings=["maximal"]).notes
     yield cohort.decisions(0).notes
@@ -55,7 +55,7 @@ def _notes(model, log):
 def test_every_result_says_which_states_it_took_for_ends():
     for notes in _notes(estimate(LOG), LOG):
         assert notes.count(TAKEN) == 1
-    evaluated = Cohort(LOG, WAIT).evaluate([], num_resamples=0, key=KEY)
+    evaluated = Cohort(LOG, WAIT).evaluate([], num_resamples=0)
     for result in (evaluated, Cohort(LOG, WAIT).returns()):
         assert result.notes.count(TAKEN) == 1
         assert "Taken as ends" in str(result)
@@ -74,7 +74,7 @@ def test_episodes_that_stop_beside_the_named_ends_are_censored():
     np.testing.assert_array_equal(replayed.steps, np.where(LOG.last_states == 3, LOG.lengths, 5))
     drawn = next(Posterior(num_draws=1).draws(model))
     np.testing.assert_array_equal(drawn.ends, model.ends)
-    evaluated = Cohort(LOG, WAIT, absorbing=[0, 1], horizon=5).evaluate([], num_resamples=0, key=KEY)
+    evaluated = Cohort(LOG, WAIT, absorbing=[0, 1], horizon=5).evaluate([], num_resamples=0)
     assert evaluated.num_censored == 2
     assert evaluated.notes.count(UNKNOWN) == 1
 
@@ -101,7 +101,7 @@ def test_actions_that_look_alike_are_named_with_how_often_they_occur(other):
     assert "(1 cell) are two actions: labels are compared letter by letter" in told
     policy = deterministic([1] * 5, 3)
     assert told in Cohort(log, policy, process=estimate(log)).replay(GumbelMax()).notes
-    assert told in Cohort(log, policy).evaluate([], num_resamples=0, key=KEY).notes
+    assert told in Cohort(log, policy).evaluate([], num_resamples=0).notes
     assert told in Cohort(log, policy).returns().notes
 
 
@@ -121,7 +121,7 @@ def test_what_nobody_did_is_named_with_the_state_and_where_it_occurs_at_all():
     log = _log(_frame(), (*ACTIONS, "surgery"))
     wanted = deterministic([0, 0, 2, 0, 0], 3)
     assert told_of_undone(log, wanted) == "surgery in ill, treat in worse (surgery occurs nowhere in the log)"
-    warned = Cohort(log, wanted).evaluate([], num_resamples=0, key=KEY).notes
+    warned = Cohort(log, wanted).evaluate([], num_resamples=0).notes
     assert any(told_of_undone(log, wanted) in each for each in warned)
     model = estimate(log)
     assert told_of_restriction(model, log, wanted) == (

@@ -208,7 +208,7 @@ def test_an_estimate_without_a_value_is_none_and_not_nan():
         frame_of(("a", 0, 0, 0, 1, 1.0), ("a", 1, 1, 1, 2, 1.0), ("b", 0, 0, 1, 1, 0.0), ("b", 1, 1, 0, 2, 0.0))
     )
     never = np.array([[0.0, 1.0], [0.0, 1.0], [0.5, 0.5]])  # one did the first, the other the second
-    found = Cohort(log, never).evaluate(["maximal"], num_resamples=2, key=KEY)
+    found = Cohort(log, never).evaluate(["maximal"], num_resamples=2)
     assert found["weighted importance sampling"].value is None
     assert found["weighted importance sampling"].interval is None
     assert "weighted importance sampling" in str(found)
@@ -262,7 +262,7 @@ def test_a_coupling_without_an_answer_is_an_error_and_never_an_argmax():
         with pytest.raises(InputError, match="must answer with outcomes that are possible, but Silent does not"):
             ask()
     with pytest.raises(InputError, match="must answer with outcomes that are possible, but Astray does not"):
-        Cohort(LOG, POLICY, process=MDP).sample(Astray(), num_samples=3, key=KEY)
+        Cohort(LOG, POLICY, process=MDP).sample(Astray(), num_samples=3)
 
 
 def test_a_log_given_for_a_policy_in_a_frame_is_refused(tmp_path):

@@ -1,6 +1,5 @@
 """One rule for the discount: the process's own everywhere, unless another is asked for."""
 
-import jax
 import numpy as np
 import pytest
 from processes import MDP, POLICY, some_episodes
@@ -19,11 +18,11 @@ def test_every_question_about_an_episode_has_the_same_discount(asked):
     couplings = {"Gumbel-max": GumbelMax()}
     cohort = Cohort(ONE, POLICY, process=MDP, **asked)
     exact = cohort.replay(GumbelMax())
-    drawn = cohort.sample(GumbelMax(), num_samples=1, key=jax.random.key(0))
+    drawn = cohort.sample(GumbelMax(), num_samples=1)
     bounds = cohort.bounds()
     ranking = cohort.rank(couplings)
     story = cohort.explain(0, couplings=couplings, features={"last": np.eye(4)[3]})
-    evaluation = cohort.evaluate(couplings, num_resamples=0, key=jax.random.key(0))
+    evaluation = cohort.evaluate(couplings, num_resamples=0)
     assert exact.discount == drawn.discount == story.discount == evaluation.discount == factor
 
     observed = ONE.rewards[0] @ factor ** np.arange(ONE.longest)
@@ -50,6 +49,6 @@ def test_every_question_about_an_episode_has_the_same_discount(asked):
 
 
 def test_an_estimated_model_has_no_discount_unless_it_is_given_one():
-    found = Cohort(LOG, POLICY).evaluate({}, num_resamples=0, key=jax.random.key(0))
+    found = Cohort(LOG, POLICY).evaluate({}, num_resamples=0)
     assert found.discount == 1
     assert found["observed return"].value == pytest.approx(LOG.returns().mean())

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import jax
 import numpy as np
 import pytest
 from chains import ReferenceChains
@@ -20,9 +19,7 @@ from countermax.mdp._replays._questions import TransitionCoupling, facts_of
 QUESTIONS = {
     "replay": lambda **options: Cohort(LOG, POLICY, process=MDP, **options).replay(GumbelMax()),
     "bounds": lambda **options: Cohort(LOG, POLICY, process=MDP, **options).bounds(),
-    "evaluate": lambda **options: Cohort(LOG, POLICY, process=MDP, **options).evaluate(
-        num_resamples=0, key=jax.random.key(0)
-    ),
+    "evaluate": lambda **options: Cohort(LOG, POLICY, process=MDP, **options).evaluate(num_resamples=0),
     "rank": lambda **options: Cohort(LOG, POLICY, process=MDP, **options).rank(),
 }
 

@@ -25,7 +25,7 @@ def test_a_policy_that_changes_nothing_adds_nothing_over_any_horizon(horizon):
         )
         < 1e-12
     )
-    drawn = Cohort(LOG, SAME, process=MDP, **asked).sample(GumbelMax(), num_samples=2, key=KEY)
+    drawn = Cohort(LOG, SAME, process=MDP, **asked).sample(GumbelMax(), num_samples=2)
     gain = (drawn.returns - drawn.observed[:, None])[LOG.lengths >= horizon]
     assert np.abs(gain).max(initial=0) < 1e-12
     ranked = Cohort(LOG, SAME, process=MDP, **asked).rank(["gumbel-max"])
@@ -58,7 +58,7 @@ def test_a_story_and_its_decisions_keep_to_the_horizon(horizon):
 @pytest.mark.parametrize("horizon", [1, 2])
 def test_every_estimate_of_the_logs_own_policy_is_over_the_horizon(horizon):
     own = estimate_policy(LOG)
-    found = Cohort(LOG, own, process=MDP, horizon=horizon).evaluate(["maximal"], num_resamples=0, key=KEY)
+    found = Cohort(LOG, own, process=MDP, horizon=horizon).evaluate(["maximal"], num_resamples=0)
     observed = LOG.returns(MDP.discount, horizon=horizon).mean()
     for name in ("observed return", "ordinary importance sampling", "per-decision importance sampling"):
         assert found[name].value == pytest.approx(observed)

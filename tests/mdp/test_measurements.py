@@ -73,8 +73,8 @@ def test_clusters_that_are_known_are_found_and_every_estimate_is_that_of_the_tru
     policy = np.array(
         [[1.0, 0.0] if advice.get(name, "treat") == "treat" else [0.0, 1.0] for name in truth.state_names]
     )
-    expected = Cohort(truth, policy, absorbing=["home", "dead"]).evaluate([], num_resamples=0, key=KEY)
-    found = Cohort(measured, "advice").evaluate([], num_resamples=0, key=KEY)
+    expected = Cohort(truth, policy, absorbing=["home", "dead"]).evaluate([], num_resamples=0)
+    found = Cohort(measured, "advice").evaluate([], num_resamples=0)
     for each in expected.estimates:
         assert found[each.name].value == pytest.approx(each.value), each.name
     assert found.num_censored == expected.num_censored > 0
@@ -178,10 +178,9 @@ def test_intervals_include_the_clustering():
     for seed in range(2):
         measured = Measurements(blurred(60, seed), FEATURES, num_states=8, score=SCORE)
         cohort = Cohort(measured, "advice")
-        key = jax.random.key(seed)
-        made = cohort.evaluate([], num_resamples=40, key=key)
+        made = cohort.evaluate([], num_resamples=40, seed=seed)
         given = Cohort(measured.log, cohort.policy, absorbing=list(measured.ends)).evaluate(
-            [], num_resamples=40, key=key
+            [], num_resamples=40, seed=seed
         )
         assert made["weighted doubly robust"].value == given["weighted doubly robust"].value
         assert made["observed return"].interval == given["observed return"].interval
@@ -249,7 +248,7 @@ def test_the_behaviour_policy_is_cross_fitted_and_calibrated():
         some = (probability >= low) & (probability < high)
         error = 4 * np.sqrt(0.25 / some.sum())  # a false alarm in 1e-4 of the cases
         assert probability[some].mean() == pytest.approx(treated[some].mean(), abs=error)
-    evaluation = Cohort(measured, "advice").evaluate([], num_resamples=3, key=KEY)
+    evaluation = Cohort(measured, "advice").evaluate([], num_resamples=3)
     assert any("Overlap: in" in each for each in evaluation.notes)
 
 
@@ -258,7 +257,7 @@ def test_other_answers_take_the_states_as_given_and_say_so():
     cohort = Cohort(copy.deepcopy(measured), "advice")
     ranking = cohort.rank(["gumbel-max"])
     assert any("take the states that were made as given" in each for each in ranking.notes)
-    spread = cohort.returns(num_resamples=5, key=KEY)
+    spread = cohort.returns(num_resamples=5)
     assert spread.mean == pytest.approx(Cohort(measured.log, cohort.policy, absorbing=list(SCORE)).returns().mean)
 
 

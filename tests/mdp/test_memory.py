@@ -47,11 +47,11 @@ def process_of(num_states, num_actions):
         (lambda: estimate_policy(FAR), "1000000001 states and 1 actions"),
         (lambda: deterministic(np.zeros(1000, int), HUGE), "1000 states and 1000000000 actions"),
         (
-            lambda: Cohort(LOG, POLICY, process=MDP).sample(Maximal(), num_samples=HUGE, key=KEY),
+            lambda: Cohort(LOG, POLICY, process=MDP).sample(Maximal(), num_samples=HUGE),
             "1000000000 draws of 6 episodes over 3 steps would need about .*; lower `num_samples` or `horizon`",
         ),
         (
-            lambda: Cohort(LOG, POLICY).evaluate(num_resamples=HUGE, key=KEY),
+            lambda: Cohort(LOG, POLICY).evaluate(num_resamples=HUGE),
             "1000000000 resamples of 12 estimates would need about 1.8 TB of memory.*; lower `num_resamples`",
         ),
         (lambda: logged_pairs(MDP, LOG, POLICY, outcomes=[0, 1, 2, 10**12]), "pairs of 1000000000001 outcomes"),
@@ -69,11 +69,11 @@ def test_sizes_that_nobody_can_have_are_refused_with_the_number_and_the_limit(as
         lambda horizon: policy_values(MDP, POLICY, horizon=horizon),
         lambda horizon: state_distributions(MDP, POLICY, horizon),
         lambda horizon: Cohort(LOG, POLICY, process=MDP, horizon=horizon).replay(Maximal(), path=True),
-        lambda horizon: Cohort(LOG, POLICY, process=MDP, horizon=horizon).sample(Maximal(), num_samples=1, key=KEY),
+        lambda horizon: Cohort(LOG, POLICY, process=MDP, horizon=horizon).sample(Maximal(), num_samples=1),
         lambda horizon: Cohort(LOG, POLICY, process=MDP, horizon=horizon).bounds(),
         lambda horizon: Cohort(LOG, POLICY, process=MDP, horizon=horizon).rank(["maximal"]),
         lambda horizon: doubly_robust(MDP, LOG, POLICY, RATIOS, horizon=horizon),
-        lambda horizon: Cohort(LOG, POLICY, horizon=horizon).evaluate(num_resamples=0, key=KEY),
+        lambda horizon: Cohort(LOG, POLICY, horizon=horizon).evaluate(num_resamples=0),
     ],
 )
 def test_a_horizon_without_end_is_refused_everywhere(ask):
@@ -86,7 +86,7 @@ def test_paths_and_distributions_over_long_horizons_are_estimated_first(monkeypa
     for ask in (
         lambda: state_distributions(MDP, POLICY, 10**6),
         lambda: Cohort(LOG, POLICY, process=MDP, horizon=10**6).replay(Maximal(), path=True),
-        lambda: Cohort(LOG, POLICY, horizon=10**6).evaluate(num_resamples=0, key=KEY),
+        lambda: Cohort(LOG, POLICY, horizon=10**6).evaluate(num_resamples=0),
     ):
         with pytest.raises(InputError, match=r"would need about .*, and the limit is 1 MB; .*lower `horizon`"):
             ask()

@@ -150,7 +150,7 @@ def test_what_a_resample_refuses_is_raised_as_it_was():
         return estimate(log)
 
     with pytest.raises(InputError, match="^resamples cannot be learned from$"):
-        Cohort(LOG, CERTAIN, process=model, engine="ray").evaluate(num_resamples=3, key=jax.random.key(0))
+        Cohort(LOG, CERTAIN, process=model, engine="ray").evaluate(num_resamples=3)
 
 
 def test_what_cannot_be_sent_is_refused():
@@ -161,7 +161,7 @@ def test_what_cannot_be_sent_is_refused():
             return estimate(log)
 
     with pytest.raises(InputError, match='can be pickled: .*engine="local"'):
-        Cohort(LOG, CERTAIN, process=model, engine="ray").evaluate(num_resamples=3, key=jax.random.key(0))
+        Cohort(LOG, CERTAIN, process=model, engine="ray").evaluate(num_resamples=3)
 
 
 @pytest.mark.parametrize("command", ["evaluate-policy", "explain"])

@@ -38,13 +38,12 @@ Policy = Annotated[
 
 
 @one_line_errors
-@with_options(_EVALUATE.without("key"), _COHORT.without("censored", "actions"), _STEPS, _MEASURED)
+@with_options(_EVALUATE, _COHORT.without("censored", "actions"), _STEPS, _MEASURED)
 def evaluate_policy(
     given: Typed,
     log: Log,
     policy: Policy,
     outputs: Outputs,
-    seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
     address: Address = None,
 ) -> None:
     """Estimate what a policy is worth from the log of another: every common estimate, with intervals and bounds.
@@ -53,14 +52,9 @@ def evaluate_policy(
 
     Example: countermax evaluate-policy icu.csv --features lactate,map --policy advice --score home=1,dead=0
     """
-    import jax
-
-    from countermax._core.quantities import as_seed
-
-    key = jax.random.key(as_seed("--seed", seed))
     asked = given.of(_EVALUATE)
     couplings = words(given.get("couplings", ""))
-    outputs.deliver(lambda: _cohort(given, log, policy, address).evaluate(**asked, key=key), log, policy, *couplings)
+    outputs.deliver(lambda: _cohort(given, log, policy, address).evaluate(**asked), log, policy, *couplings)
 
 
 @one_line_errors

@@ -302,8 +302,9 @@ def family_notes(families: Sequence[str], level: float | None, known: str = "") 
             f"largest answer compatible with {known or 'the two arms'}; its interval covers that whole range."
         ]
     if STABLE in families:
+        there = "law" if level is None else "arm"
         words.append(
-            "Stable couplings: an outcome changes only to one that the treatment makes relatively more likely."
+            f"Stable couplings: an outcome changes only to one that is relatively more likely in the other {there}."
         )
     return [" ".join(words)]
 

@@ -6,13 +6,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
+import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray
 from scipy import sparse
 
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
-from countermax._core.quantities import as_amount, as_count, shown
+from countermax._core.quantities import as_amount, as_count, as_seed, shown
 from countermax._core.words import confidence, number
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, AbstractSampler
@@ -229,17 +229,17 @@ class Cohort:
         return self._replay(draws, name_of(answering), given[1:], drawn[1:], **numbers)
 
     def sample(
-        self, coupling: str | Path | AbstractSampler = "gumbel-max", *, num_samples: int, key: PRNGKeyArray
+        self, coupling: str | Path | AbstractSampler = "gumbel-max", *, num_samples: int, seed: int = 0
     ) -> Replay:
         """Trajectories of every episode, drawn; `replay` is their exact law.
 
         For couplings that can only be drawn from, and for looking at single trajectories. Rewards are the process's
-        means, or what the log earned where nothing is changed. A key, which is consumed once, means the same
-        trajectories whatever JAX's default precision is.
+        means, or what the log earned where nothing is changed. A seed means the same trajectories whatever JAX's
+        default precision is.
         """
         as_count("`num_samples`", num_samples)
         rows = self._model.law(coupling, exact=False)
-        states, actions, returns = self._model.drawn(rows, num_samples, key=key)
+        states, actions, returns = self._model.drawn(rows, num_samples, key=jax.random.key(as_seed("seed", seed)))
         episode, share = np.repeat(np.arange(len(self)), num_samples), np.full(returns.size, 1 / num_samples)
         last = sparse.csr_array((share, (episode, states[..., -1].ravel())), (len(self), self.process.num_states))
         values = returns.mean(axis=1)
@@ -388,7 +388,7 @@ class Cohort:
         )
 
     def evaluate(
-        self, couplings: Couplings | None = None, *, num_resamples: int = 100, level: float = 0.95, key: PRNGKeyArray
+        self, couplings: Couplings | None = None, *, num_resamples: int = 100, level: float = 0.95, seed: int = 0
     ) -> PolicyEvaluation:
         """Estimates of what the policy is worth, in every common way, all of one policy and over the same steps.
 
@@ -403,7 +403,7 @@ class Cohort:
             num_resamples: Number of resamples for the intervals; 0 for none.
             level: Confidence of the intervals, which reach at least as far as this share of the resamples; fewer than
                 40 cannot say 95 %, and then less is said. Lower limits have it on their one side.
-            key: Random key for drawing the resamples; consumed once.
+            seed: Seed of the resamples.
         """
         as_count("`num_resamples`", num_resamples, least=0)
         check_level(level)
@@ -414,7 +414,7 @@ class Cohort:
             )
         chosen = self._couplings(couplings, none=True)
         task = Estimating(self._setting, chosen, self._learn, self._behaviour, self._compared, self._again)
-        found = evaluated(task, self.process, num_resamples, level, key=key, spread=self._spread)
+        found = evaluated(task, self.process, num_resamples, level, as_seed("seed", seed), spread=self._spread)
         level = attained(level, num_resamples)
         changed = (self.policy != self._wanted)[~self.process.absorbing].any()
         told = (
@@ -445,7 +445,7 @@ class Cohort:
         shares: Sequence[float] = SHARES,
         num_resamples: int = 0,
         level: float = 0.95,
-        key: PRNGKeyArray | None = None,
+        seed: int = 0,
     ) -> ReturnDistribution:
         """How returns would be distributed under the policy, by trajectory-wise importance sampling, without a model.
 
@@ -459,12 +459,10 @@ class Cohort:
             num_resamples: Number of resamples for intervals; the behaviour policy is estimated again from each, unless
                 it is known. By default there are no intervals.
             level: Confidence of the intervals; see `evaluate`.
-            key: Random key; see `evaluate`.
+            seed: Seed of the resamples.
         """
         as_count("`num_resamples`", num_resamples, least=0)
         check_level(level)
-        if num_resamples and key is None:
-            raise InputError(f"`key` must be given to draw {num_resamples} resamples; for instance jax.random.key(0)")
         level = attained(level, num_resamples)
         kept = tuple(as_amount("`shares`", each, least=0.0, most=1.0) for each in shares)
         if not kept or min(kept) == 0:
@@ -474,7 +472,7 @@ class Cohort:
             _bootstrap(num_resamples, level),
         )
         context = self._context(self._no_draws, told=told, assumed=())
-        return distribution_of(context, self._weighed, kept, weighted, num_resamples, level, key)
+        return distribution_of(context, self._weighed, kept, weighted, num_resamples, level, as_seed("seed", seed))
 
     def _weighed(self, chosen: Ints | None) -> tuple[EpisodeLog, Floats]:
         """Some of the episodes, by default all, and their ratios; the behaviour is estimated from them unless known."""

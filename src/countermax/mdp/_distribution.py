@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
@@ -141,7 +141,7 @@ def distribution_of(
     weighted: bool,
     num_resamples: int,
     level: float,
-    key: PRNGKeyArray | None,
+    seed: int,
 ) -> ReturnDistribution:
     """The distribution, with intervals from resampled episodes: `weighed` returns those, and their ratios."""
     log, ratios = weighed(None)
@@ -161,7 +161,7 @@ def distribution_of(
         intervals={},
     )
     drawn: list[dict[str, float | None]] = []
-    for chosen in () if key is None else resamples_of(key, len(log), num_resamples):
+    for chosen in resamples_of(seed, len(log), num_resamples):
         other = _weighed(*weighed(chosen), weighted, context)
         drawn.append({} if other is None else replace(found, returns=other[0], probabilities=other[1]).numbers)
     intervals = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 
 from countermax import _plotting as plotting
 from countermax._core.memory import check_memory
@@ -185,7 +185,7 @@ class Estimating(NamedTuple):
 
 
 def evaluated(
-    task: Estimating, process: FiniteMDP, num_resamples: int, asked: float, *, key: PRNGKeyArray, spread: bool
+    task: Estimating, process: FiniteMDP, num_resamples: int, asked: float, seed: int, *, spread: bool
 ) -> Evaluated:
     """Every estimate with its interval from resampled episodes, at the level asked for or as near as they can say.
 
@@ -206,7 +206,7 @@ def evaluated(
             point[_ORDINARY] = None
         bar.advance(1)
         drawn = []
-        resamples = importance.resamples_of(key, len(log), num_resamples)
+        resamples = importance.resamples_of(seed, len(log), num_resamples)
         for each in in_prepared_parts(_again, (task,), zip(resamples)) if spread else map(_again(task), resamples):
             drawn.append(each)
             bar.advance(1)

@@ -27,8 +27,8 @@ POLICY_COLUMNS = ("state", "action")
 PROBABILITY = "probability"
 _MADE_FROM = ("time", "outcome")
 LOG_RULE = (
-    f"the log must have the columns {', '.join(LOG_COLUMNS)} (or `columns` must say what they are called; time may "
-    "stand for step, outcome for next_state, and `score` for reward)"
+    f"the log must have the columns {', '.join(LOG_COLUMNS)} (or `columns`, in Python of a `StepsFile`, must say what "
+    "they are called; time may stand for step, outcome for next_state, and `score` for reward)"
 )
 NO_REWARD = (
     "no column `reward`: give `score`, e.g. score={'alive': 1, 'dead': 0} (on the command line `--score "

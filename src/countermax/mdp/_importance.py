@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, PRNGKeyArray
+from jaxtyping import Bool, Float
 from scipy.special import stdtrit
 
 from countermax._core.errors import InputError
@@ -266,8 +266,8 @@ def _normalised(ratios: Floats, lasting: Bool[np.ndarray, "n t"]) -> Floats:
     return kept * lasting.sum(axis=0) / np.where(totals > 0, totals, 1)
 
 
-def resamples_of(key: PRNGKeyArray, count: int, num_resamples: int) -> Iterator[Ints]:
+def resamples_of(seed: int, count: int, num_resamples: int) -> Iterator[Ints]:
     """Positions of the episodes of each resample, drawn with replacement."""
-    seed = np.asarray(jax.random.bits(key, (4,)))
+    stream = np.asarray(jax.random.bits(jax.random.key(seed), (4,)))
     for resample in range(num_resamples):
-        yield np.random.default_rng([*seed, resample]).integers(0, count, count)
+        yield np.random.default_rng([*stream, resample]).integers(0, count, count)

@@ -91,7 +91,7 @@ def test_magic_is_that_of_plain_loops_and_a_general_solver(seed, count):
 def test_where_the_model_is_exact_and_weights_are_wild_magic_is_the_model():
     log = simulate(MDP, np.full((NUM_STATES, NUM_ACTIONS), 0.5), num_episodes=40, horizon=8, key=KEY)
     extreme = np.eye(NUM_ACTIONS)[[0, 1, 1, 0]]
-    found = Cohort(log, extreme, process=MDP, behaviour=np.full((4, 2), 0.5)).evaluate([], num_resamples=0, key=KEY)
+    found = Cohort(log, extreme, process=MDP, behaviour=np.full((4, 2), 0.5)).evaluate([], num_resamples=0)
     model, weighted = found["model-based"].value, found["weighted doubly robust"].value
     assert abs(found["MAGIC"].value - model) < 0.5 * abs(weighted - model)
 
@@ -111,7 +111,7 @@ def test_fitted_q_evaluation_is_the_model_based_estimate():
     whole = log.select(np.flatnonzero(log.last_states == 3))
     cohort = Cohort(whole, POLICY, process=estimate(log, absorbing=[3]), discount=0.8, horizon=horizon)
     expected = (POLICY * q).sum(axis=1)[whole.states[:, 0]].mean()
-    assert cohort.evaluate([], num_resamples=0, key=KEY)["model-based"].value == pytest.approx(expected)
+    assert cohort.evaluate([], num_resamples=0)["model-based"].value == pytest.approx(expected)
 
 
 def test_lower_limits_are_those_of_plain_loops():
@@ -154,12 +154,12 @@ def test_lower_limits_hold_as_often_as_they_say():
 def test_lower_limits_are_shown_with_what_they_assume():
     log = some_episodes(MDP, 200, seed=3)
     uniform = np.full((NUM_STATES, NUM_ACTIONS), 0.5)
-    known = Cohort(log, POLICY, behaviour=uniform).evaluate([], num_resamples=0, level=0.9, key=KEY)
+    known = Cohort(log, POLICY, behaviour=uniform).evaluate([], num_resamples=0, level=0.9)
     assert [each.method for each in known.lower_limits] == ["Student", "empirical Bernstein"]
     ratios = importance_ratios(log, POLICY, uniform)
     ordinary = importance_estimates(log, ratios, discount=1.0).ordinary
     assert all(each.value < ordinary for each in known.lower_limits)
     assert known.row("90 % lower limit, Student").value == known.lower_limits[0].value
     assert any("if no return is below" in each and "is estimated" not in each for each in known.notes)
-    guessed = Cohort(log, POLICY).evaluate([], num_resamples=0, key=KEY)
+    guessed = Cohort(log, POLICY).evaluate([], num_resamples=0)
     assert any("Both need a known behaviour policy; here it is estimated" in each for each in guessed.notes)

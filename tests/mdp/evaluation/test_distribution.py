@@ -2,7 +2,6 @@
 
 import json
 
-import jax
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -85,9 +84,8 @@ def test_bad_input_is_named(as_users_call, found):
 
 
 def test_intervals_are_those_that_evaluate_gives_for_the_same_resamples(found):
-    key = jax.random.key(4)
-    resampled = Cohort(LOG, POLICY).returns(shares=(0.1, 0.5), num_resamples=12, key=key)
-    whole = Cohort(LOG, POLICY, discount=1.0).evaluate([], num_resamples=12, key=key)
+    resampled = Cohort(LOG, POLICY).returns(shares=(0.1, 0.5), num_resamples=12, seed=4)
+    whole = Cohort(LOG, POLICY, discount=1.0).evaluate([], num_resamples=12, seed=4)
     (same,) = [each.interval for each in whole.estimates if each.name == "weighted importance sampling"]
     np.testing.assert_allclose(resampled.intervals["mean"][:2], same[:2], atol=1e-12)
     assert found.intervals == {}
@@ -97,8 +95,3 @@ def test_intervals_are_those_that_evaluate_gives_for_the_same_resamples(found):
         assert resampled.intervals[name].lower <= value <= resampled.intervals[name].upper
     assert "83 % confidence intervals, from 12 resamples" in str(resampled)
     assert resampled.row("mean").ci_lower == resampled.intervals["mean"].lower
-
-
-def test_resamples_need_a_key():
-    with pytest.raises(InputError, match="`key` must be given to draw 3 resamples"):
-        Cohort(LOG, POLICY).returns(num_resamples=3)

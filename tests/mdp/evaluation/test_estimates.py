@@ -19,7 +19,7 @@ LOG = some_episodes(MDP, 400, seed=3)
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return Cohort(LOG, POLICY).evaluate({"Gumbel-max": GumbelMax()}, num_resamples=12, key=jax.random.key(0))
+    return Cohort(LOG, POLICY).evaluate({"Gumbel-max": GumbelMax()}, num_resamples=12)
 
 
 def test_each_estimate_is_what_its_name_says(evaluation):
@@ -38,7 +38,7 @@ def test_each_estimate_is_what_its_name_says(evaluation):
 
 def test_intervals_come_from_refitting_the_model(evaluation):
     """With a process that is known only the first states vary, which is far less."""
-    known = Cohort(LOG, POLICY, process=MDP, discount=1.0).evaluate({}, num_resamples=12, key=jax.random.key(0))
+    known = Cohort(LOG, POLICY, process=MDP, discount=1.0).evaluate({}, num_resamples=12)
     wide, narrow = evaluation["model-based"], known["model-based"]
     assert wide.interval.width > 1.5 * narrow.interval.width
     assert narrow.value == pytest.approx(policy_values(MDP, POLICY, horizon=3, discount=1.0)[LOG.states[:, 0]].mean())
@@ -67,20 +67,20 @@ def test_thin_coverage_is_told():
     steps = few.steps()
     np.add.at(seen, (steps.state, steps.action), 1)
     target = np.eye(NUM_ACTIONS)[seen.argmin(axis=1)]
-    found = Cohort(few, target).evaluate({}, num_resamples=0, key=jax.random.key(0))
+    found = Cohort(few, target).evaluate({}, num_resamples=0)
     told = " ".join(found.notes)
     assert "an effective sample size of" in told
     assert "rows of fewer than 10 visits" in told
     assert found["model-based"].interval is None
     assert json.loads(found.to_json())["estimates"][0]["interval"] is None
-    plenty = Cohort(LOG, estimate_policy(LOG)).evaluate({}, num_resamples=0, key=jax.random.key(0))
+    plenty = Cohort(LOG, estimate_policy(LOG)).evaluate({}, num_resamples=0)
     assert not any("WARNING" in each for each in plenty.notes)
 
 
 def test_actions_that_nobody_took_are_told_and_left_out():
     log = LOG.select(np.flatnonzero(~((LOG.states[:, :-1] == 1) & (LOG.actions == 1) & LOG.mask).any(axis=1)))
     target = np.eye(NUM_ACTIONS)[[0, 1, 0, 0]]
-    found = Cohort(log, target).evaluate({"Gumbel-max": GumbelMax()}, num_resamples=0, key=jax.random.key(0))
+    found = Cohort(log, target).evaluate({"Gumbel-max": GumbelMax()}, num_resamples=0)
     told = " ".join(found.notes)
     assert "what nobody ever did" in told
     assert "the model knows no such action" in told
@@ -100,7 +100,7 @@ def test_importance_sampling_cannot_weigh_what_a_model_adds():
     with pytest.raises(
         InputError, match='`evaluate` needs a cohort with censored="stop".*nobody earned what a model adds'
     ):
-        Cohort(LOG, POLICY, censored="model").evaluate(key=jax.random.key(0))
+        Cohort(LOG, POLICY, censored="model").evaluate()
 
 
 def _without(process, lost):
@@ -125,7 +125,7 @@ def test_without_couplings_a_model_may_lack_what_was_logged(whole_row):
     state, action = int(steps.state[0]), int(steps.action[0])
     model = _without(MDP, (state, action) if whole_row else (state, action, int(steps.next_state[0])))
     cohort = Cohort(LOG, POLICY, process=model, discount=1.0)
-    found = cohort.evaluate([], num_resamples=3, key=jax.random.key(0))
+    found = cohort.evaluate([], num_resamples=3)
     assert found["observed return"].value == pytest.approx(LOG.returns(1.0).mean())
     policy, _ = restricted(model, POLICY)
     ratios = importance_ratios(LOG, policy, estimate_policy(LOG))
@@ -134,4 +134,4 @@ def test_without_couplings_a_model_may_lack_what_was_logged(whole_row):
     assert all(np.isfinite(each.value) for each in found.estimates)
     assert isinstance(found.plot(), Figure)
     with pytest.raises(InputError, match="must be possible under the process"):
-        cohort.evaluate(["gumbel-max"], num_resamples=0, key=jax.random.key(0))
+        cohort.evaluate(["gumbel-max"], num_resamples=0)

@@ -43,7 +43,7 @@ def censored():
 @pytest.mark.parametrize("horizon", [2, 3, 8, 12])
 def test_the_policy_that_was_followed_earns_what_was_observed_whatever_the_horizon(censored, horizon):
     """Ratios are one and values telescope, if and only if each episode is compared as far as it was seen."""
-    found = Cohort(censored, SURE, absorbing=[END], horizon=horizon).evaluate(["gumbel-max"], num_resamples=0, key=KEY)
+    found = Cohort(censored, SURE, absorbing=[END], horizon=horizon).evaluate(["gumbel-max"], num_resamples=0)
     observed = censored.returns(horizon=horizon).mean()
     for each in found.estimates:
         if each.kind != "model":
@@ -55,7 +55,7 @@ def test_the_policy_that_was_followed_earns_what_was_observed_whatever_the_horiz
 
 
 def test_the_model_is_asked_for_as_many_steps_as_somebody_would_have_been_followed_for(censored):
-    found = Cohort(censored, SURE, absorbing=[END], horizon=12).evaluate({}, num_resamples=0, key=KEY)
+    found = Cohort(censored, SURE, absorbing=[END], horizon=12).evaluate({}, num_resamples=0)
     model = estimate(censored, absorbing=[END])
     cut_off = censored.last_states != END
     shares = follow_up(censored.lengths, cut_off, 12)
@@ -96,7 +96,7 @@ def test_the_policy_that_was_followed_brings_as_many_to_an_end_as_came_there_how
     ranking = cohort.rank(["gumbel-max"])
     assert ranking.fates.expected[0].number == pytest.approx(came, abs=3 * np.sqrt(2_000 * 0.25))
     assert abs(ranking.mean_effect.number) < 0.02
-    assert abs(cohort.evaluate([], num_resamples=0, key=KEY)["model-based"].value - came / 2_000) < 0.02
+    assert abs(cohort.evaluate([], num_resamples=0)["model-based"].value - came / 2_000) < 0.02
     assert not ranking.effects["Gumbel-max"].any()
 
 
@@ -120,8 +120,8 @@ def test_a_state_that_nobody_left_is_an_end_unless_told_otherwise():
     log = cut(some_episodes(MDP, 40, seed=5, horizon=6), np.full(40, 6))
     inner = log.select(np.flatnonzero(~((log.states[:, :-1] == 2) & log.mask).any(axis=1)))
     policy = np.full((NUM_STATES, NUM_ACTIONS), 0.5)
-    unknown = Cohort(inner, policy, horizon=9).evaluate({}, num_resamples=0, key=KEY)
-    known = Cohort(inner, policy, absorbing=[END], horizon=9).evaluate({}, num_resamples=0, key=KEY)
+    unknown = Cohort(inner, policy, horizon=9).evaluate({}, num_resamples=0)
+    known = Cohort(inner, policy, absorbing=[END], horizon=9).evaluate({}, num_resamples=0)
     assert known.num_censored - unknown.num_censored == (inner.last_states == 2).sum()
 
 
@@ -131,7 +131,7 @@ def test_every_estimate_is_of_the_policy_that_the_result_names():
     log = log.select(np.flatnonzero(~((log.states[:, :-1] == 1) & (log.actions == 1) & log.mask).any(axis=1)))
     target = np.array([[0.3, 0.7], [0.4, 0.6], [0.8, 0.2], [0.5, 0.5]])
     behaviour = np.full((NUM_STATES, NUM_ACTIONS), 0.5)
-    found = Cohort(log, target, behaviour=behaviour).evaluate({}, num_resamples=0, key=KEY)
+    found = Cohort(log, target, behaviour=behaviour).evaluate({}, num_resamples=0)
     model = estimate(log)
     within, _ = restricted(model, target)
     assert within[1].tolist() == [1, 0]
@@ -145,7 +145,7 @@ def test_every_estimate_is_of_the_policy_that_the_result_names():
     assert found.target == "the target policy among the actions that the model knows"
     assert any("the model knows no such action; every estimate is of the policy" in each for each in found.notes)
     assert f"of {found.target}," in found.summary()
-    asked = Cohort(log, within, behaviour=behaviour).evaluate({}, num_resamples=0, key=KEY)
+    asked = Cohort(log, within, behaviour=behaviour).evaluate({}, num_resamples=0)
     assert asked.target == "the target policy"
     assert [each.value for each in asked.estimates] == [each.value for each in found.estimates]
 
@@ -175,7 +175,7 @@ def nobody():
 
 def test_where_nobody_has_any_weight_there_is_no_number_but_a_reason():
     target = np.array([[1.0, 0], [1, 0], [1, 0]])
-    found = Cohort(nobody(), target).evaluate(["gumbel-max"], num_resamples=5, key=KEY)
+    found = Cohort(nobody(), target).evaluate(["gumbel-max"], num_resamples=5)
     names = "weighted importance sampling", "weighted per-decision importance sampling", "ordinary importance sampling"
     for name in names:
         assert found[name].value is None

@@ -18,7 +18,7 @@ def test_drawn_trajectories_follow_the_exact_law(coupling):
     """False-alarm level 1e-6 for all episodes together; two moments each."""
     log, num_samples = LOG.select([0, 1, 2]), 4000
     exact = Cohort(log, POLICY, process=MDP).replay(coupling, path=True)
-    drawn = Cohort(log, POLICY, process=MDP).sample(coupling, num_samples=num_samples, key=jax.random.key(3))
+    drawn = Cohort(log, POLICY, process=MDP).sample(coupling, num_samples=num_samples, seed=3)
     error = np.sqrt(exact.variances / num_samples)
     assert (np.abs(drawn.returns.mean(axis=1) - exact.values) <= 5.2 * error + 1e-12).all()
     shares = (drawn.states[:, :, :, None] == np.arange(NUM_STATES)).mean(axis=1)
@@ -37,7 +37,7 @@ def test_a_key_means_the_same_trajectories_whatever_the_default_precision():
 
 
 def test_drawn_trajectories_show_themselves_in_every_form():
-    drawn = Cohort(LOG, POLICY, process=MDP).sample(GumbelMax(), num_samples=5, key=jax.random.key(0))
+    drawn = Cohort(LOG, POLICY, process=MDP).sample(GumbelMax(), num_samples=5)
     frame = drawn.to_frame()
     of_episodes = frame[frame["about"].str.startswith("episode")]
     by = {each: part["value"].to_numpy() for each, part in of_episodes.groupby(["quantity", "coupling"])}

@@ -203,7 +203,7 @@ def test_bad_input_is_named(as_users_call):
     ):
         with pytest.raises(InputError, match="Drawn can only draw; use `Cohort.sample`"):
             exact()
-    assert Cohort(LOG, POLICY, process=MDP).sample(Drawn(), num_samples=2, key=jax.random.key(0)).returns.shape == (
+    assert Cohort(LOG, POLICY, process=MDP).sample(Drawn(), num_samples=2).returns.shape == (
         6,
         2,
     )
@@ -301,7 +301,7 @@ def test_couplings_are_taken_by_name():
         Cohort(one, POLICY, process=MDP)._model.step_bounds("maximal"),
         Cohort(one, POLICY, process=MDP)._model.step_bounds(Maximal()),
     )
-    drawn = Cohort(one, POLICY, process=MDP).sample("gumbel-max", num_samples=2, key=jax.random.key(0))
+    drawn = Cohort(one, POLICY, process=MDP).sample("gumbel-max", num_samples=2)
     assert drawn.coupling == "Gumbel-max"
     with pytest.raises(InputError, match="`coupling` must be .*gumbel-max.* got 'gumbel'"):
         Cohort(LOG, POLICY, process=MDP).replay("gumbel")

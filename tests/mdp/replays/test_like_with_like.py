@@ -123,7 +123,7 @@ def test_where_nothing_is_changed_the_logged_reward_is_earned():
     log = random_rewards(logged(CHOSEN, 20))
     found = Cohort(log, CHOSEN, process=MDP).replay(Independent())
     np.testing.assert_allclose(found.effects, 0, atol=1e-12)
-    drawn = Cohort(log, CHOSEN, process=MDP).sample(Independent(), num_samples=3, key=jax.random.key(0))
+    drawn = Cohort(log, CHOSEN, process=MDP).sample(Independent(), num_samples=3)
     np.testing.assert_allclose(drawn.returns, np.repeat(found.observed[:, None], 3, axis=1), atol=1e-12)
 
 
@@ -200,7 +200,7 @@ def test_sampled_coupled_actions_have_the_exact_mean():
     target = np.array([[0.8, 0.2], [0.1, 0.9], [0.5, 0.5], [1.0, 0.0]])
     exact = Cohort(log, target, process=MDP, actions="coupled", behaviour=BEHAVIOUR).replay(GumbelMax())
     drawn = Cohort(log, target, process=MDP, actions="coupled", behaviour=BEHAVIOUR).sample(
-        GumbelMax(), num_samples=4000, key=jax.random.key(2)
+        GumbelMax(), num_samples=4000, seed=2
     )
     errors = np.sqrt(exact.variances / 4000) + 1e-12
     assert (np.abs(drawn.returns.mean(axis=1) - exact.values) < 5 * errors).all()  # 4 x 6e-7 false alarms
