@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from countermax._core.compilation import OFF, without_collecting
+from countermax._core.keeping import OFF, without_collecting
 
 with without_collecting():
     import numba
