@@ -32,6 +32,7 @@ _TINY = 1e-290  # below it, quotients of probabilities are taken from their loga
 _FAR = 600.0  # logarithm of what is as good as infinite, yet no overflow
 _HUGE = 300.0  # logarithm of a weight so far above 1 that nothing binds
 _NEAR = 0.5  # logarithms less far apart have more digits in their difference than the probabilities have in theirs
+_FEW = 16  # outcomes that are put into order by counting
 _LINES_AT_ONCE = 64  # rows whose answers are turned into columns together, so that both stay in the cache
 
 
@@ -147,7 +148,17 @@ def run_race(pair, size, until, shared, ints, floats):
         else:
             ahead += pair[Q, j]
             floats[BEFORE, j], floats[AFTER, j] = 0.0, 1.0
-    sort_by_key(ints, PLACE, floats, KEY, common)
+    if common <= _FEW:  # places by counting, since nobody could predict the branches of a sort
+        for each in range(common):
+            place, odds = 0, floats[KEY, each]
+            for other in range(common):
+                other_odds = floats[KEY, other]
+                place += (other_odds < odds) | ((other_odds == odds) & (other < each))
+            ints[FIRST, place], floats[GAINED, place] = ints[PLACE, each], odds
+        for each in range(common):
+            ints[PLACE, each], floats[KEY, each] = ints[FIRST, each], floats[GAINED, each]
+    else:
+        sort_by_key(ints, PLACE, floats, KEY, common)
     own = 1 - shared
     behind = 1.0  # p's mass that is still to come
     share, other_share, clock = 0.0, 1.0, 0.0
@@ -175,11 +186,10 @@ def write_race(pair, size, x, shared, total, answer, ints, floats):
     possible = floats[BEFORE, x] < inf
     clock = floats[BEFORE, x] if possible else total
     own = 1 - shared
-    for j in range(size):
-        if floats[BEFORE, j] < inf:
-            answer[j] = shared * shared * pair[Q, j] * max(clock - floats[BEFORE, j], 0.0)
-        else:
-            answer[j] = 0.0
+    for j in range(size):  # without branches, which nobody could predict
+        before = floats[BEFORE, j]
+        gained = shared * shared * pair[Q, j] * max(clock - before, 0.0)
+        answer[j] = gained if before < inf else 0.0
     if possible:
         answer[x] = shared * floats[AFTER, x]
     if own > 0:
