@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import NDArray
 
 from countermax._core.errors import InputError
@@ -66,8 +65,8 @@ def as_shares(values: Floats, tolerance: float) -> bool:
     return bool(_loops.share_lines(values, tolerance))
 
 
-def likeliest(probs: Float[np.ndarray, "k n"]) -> Ints:
-    """Which outcome has the largest probability in each row, the first of equal ones."""
+def likeliest(probs: Floats) -> Ints:
+    """Which outcome has the largest probability, [outcome, row], in each row, the first of equal ones."""
     from countermax._kernel import _loops
 
     places = np.empty(probs.shape[1], np.int64)
@@ -92,7 +91,7 @@ def closed_rows(
     out: Floats | None = None,
     first: int = 0,
     logs: bool = True,
-) -> Float[np.ndarray, "columns n"]:
+) -> Floats:
     """What a closed form says about each row, beside bounds: one line of numbers for each column.
 
     The probabilities of all outcomes; with a score its expectation, and its bounds; the lower and the upper bound of

@@ -8,19 +8,23 @@ compiled for as long as the file of the outermost function stays the same, and l
 A question is a `Pair` of worlds, outcomes side by side, and the position `x` of what was seen in the factual one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from inspect import unwrap
 from math import exp, expm1, inf, log
 from os import environ
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from countermax._core.keeping import OFF, without_collecting
 
 with without_collecting():
     import numba
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
 
 GUMBEL_MAX, INVERSE_CDF, INDEPENDENT, MAXIMAL, GIVEN = 0, 1, 2, 3, 4
 """Which coupling answers; where answers are given, only bounds are left to find."""

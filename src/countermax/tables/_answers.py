@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from countermax import _kernel
 from countermax._core.errors import InputError
@@ -20,6 +19,8 @@ from countermax.tables._reading import Chunk, RowCounts, RowReader
 from countermax.tables._refit import Refitted, Refitting
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+
     from countermax.couplings import AbstractCoupling
 
 
