@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from countermax._core.page import Sheet, Value
+from countermax._core.words import ANY, STABLE
 from countermax.bounds import Bounds
-from countermax.comparison._measuring import ANY, STABLE, Found, Measures, intervals_of, many_solved
+from countermax.comparison._measuring import Found, Measures, intervals_of, many_solved
 from countermax.couplings._named import named_couplings
 from countermax.intervals import Interval
 from countermax.intervals._linearised import win_limits

@@ -10,7 +10,8 @@ import numpy as np
 
 from countermax._core.page import Sheet, Value
 from countermax.couplings import AbstractCoupling, Gadget2, GumbelMax
-from countermax.couplings._named import LEARNED, named_couplings
+from countermax.couplings._named import named_couplings
+from countermax.couplings._words import LEARNED
 from countermax.intervals._interval import percentile_interval
 from countermax.learning import SquaredDifference, Training, evaluate, fit
 from countermax.mdp import (

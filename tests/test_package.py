@@ -51,18 +51,18 @@ def test_importing_the_package_loads_nothing_heavy():
 
 ROOMS = {
     "": "__init__.pyi",
+    "couplings": "couplings/__init__.pyi",
+    "tables": "tables/__init__.pyi",
     **{
         room: f"{room}/__init__.py"
         for room in (
             "bounds",
             "causation",
             "comparison",
-            "couplings",
             "integrations/dowhy",
             "intervals",
             "learning",
             "mdp",
-            "tables",
             "testing",
             "trial",
         )

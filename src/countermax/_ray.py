@@ -21,7 +21,6 @@ from itertools import islice
 from typing import Any, Protocol, TypeVar, runtime_checkable
 from uuid import uuid4
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -156,8 +155,10 @@ class _Sent:
         return _received, (packed, arrays)
 
 
-def _received(packed: bytes, arrays: list[Any]) -> Any:
-    with jax.enable_x64(True):
+def _received(packed: bytes | memoryview, arrays: list[Any]) -> Any:
+    import jax
+
+    with jax.enable_x64(True):  # else doubles of a coupling would arrive as singles
         return pickle.loads(packed, buffers=arrays)
 
 
@@ -280,7 +281,6 @@ def in_prepared_parts(
 def _of_part(packed: NDArray[np.uint8], name: str, *part: Any) -> Any:
     if name not in _KEPT:
         _KEPT.clear()
-        with jax.enable_x64(True):  # else doubles of a coupling would arrive as singles
-            prepare, shared = pickle.loads(packed.data)
+        prepare, shared = _received(packed.data, [])
         _KEPT[name] = prepare(*shared)
     return _KEPT[name](*part)

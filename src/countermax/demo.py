@@ -21,7 +21,8 @@ from countermax._core.words import confidence, number, span
 from countermax.causation import Causation
 from countermax.comparison import Comparison
 from countermax.couplings import Gadget2, InverseCDF
-from countermax.couplings._named import LEARNED, named_couplings
+from countermax.couplings._named import named_couplings
+from countermax.couplings._words import LEARNED
 from countermax.intervals import Interval
 from countermax.learning import Evaluation, PerturbedPair, SquaredDifference, Training, evaluate, fit
 from countermax.trial import Trial

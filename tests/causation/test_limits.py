@@ -10,12 +10,12 @@ from scipy.optimize import linprog
 from countermax import Trial, Worlds
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
+from countermax._core.words import ANY, STABLE
 from countermax.bounds._pieces import largest_worth
 from countermax.causation._answering import Strata, check_sources
 from countermax.causation._limits import CHOSEN, MONOTONE, TRIAL, Memo, has_kind, known_part, limits
 from countermax.causation._questions import Arms, Choosers, Evidence, questions_about
 from countermax.causation._stable import pieces_of_order, ratio_ranks, stable_cells
-from countermax.comparison._measuring import ANY, STABLE
 
 TOLERANCE = 1e-9
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
@@ -31,6 +33,22 @@ def test_help_and_version_do_not_load_jax():
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("coupling", ["gumbel-max", "gumbel-max-shared-0.5", "inverse-cdf", "maximal", "independent"])
+@pytest.mark.parametrize("target", ["out.parquet", "out.csv", "out"])
+def test_tables_are_answered_without_jax_by_couplings_with_a_closed_form(tmp_path, coupling, target):
+    table = pa.table({"y": ["a", "b"], "p_a": [0.5, 0.5], "p_b": [0.5, 0.5], "q_a": [0.2, 0.3], "q_b": [0.8, 0.7]})
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    columns = ["--outcome", "y", "--factual", "p_", "--counterfactual", "q_", "--coupling", coupling]
+    asked = ["counterfactuals", str(tmp_path / "in.parquet"), *columns, "--out", str(tmp_path / target)]
+    code = (
+        "import sys\nclass Missing:\n  def find_spec(name, *_):\n"
+        "    if name.split('.')[0] in ('jax', 'equinox'): raise ModuleNotFoundError(name=name)\n"
+        f"sys.meta_path.insert(0, Missing)\nsys.argv[1:] = {asked}\nfrom countermax.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_version():

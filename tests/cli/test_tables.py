@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from countermax import Rows
 from countermax.cli import app
-from countermax.couplings._named import NAMES
+from countermax.couplings._words import NAMES
 
 LABELS = ["dead", "ill, at home", "well"]
 

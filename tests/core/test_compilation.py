@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from countermax._core import compilation
+from countermax._core import compilation, keeping
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, GumbelMax, InverseCDF
 
@@ -57,11 +57,11 @@ def test_a_damaged_program_is_compiled_again_in_silence(tmp_path):
 
 
 def test_only_so_many_programs_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(compilation, "_MOST_KEPT", 3)
+    monkeypatch.setattr(keeping, "_MOST_KEPT", 3)
     for age in range(6):
         (tmp_path / f"{age}-cache").write_text("")
         os.utime(tmp_path / f"{age}-cache", (age, age))
-    compilation._forget_the_oldest(tmp_path)
+    keeping._forget_the_oldest(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["3-cache", "4-cache", "5-cache"]
 
 

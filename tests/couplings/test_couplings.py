@@ -25,7 +25,8 @@ from countermax import (
     save,
 )
 from countermax.couplings import AbstractMatrixCoupling
-from countermax.couplings._named import NAMES, as_coupling, as_couplings, is_same, name_of, named_couplings
+from countermax.couplings._named import as_coupling, as_couplings, is_same, name_of, named_couplings
+from countermax.couplings._words import NAMES
 
 pytestmark = pytest.mark.usefixtures("double")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from countermax import Trial, Worlds
-from countermax.couplings._named import NAMES
+from countermax.couplings._words import NAMES
 from countermax.explorer import page_path
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}

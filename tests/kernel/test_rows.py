@@ -12,7 +12,9 @@ import pytest
 from shared_cases import FOUND, extreme_logits, log_probs, random_questions
 
 from countermax._kernel import (
+    ClosedForm,
     answer_rows,
+    closed_form,
     likeliest,
     mean_worths,
     num_columns,
@@ -21,7 +23,17 @@ from countermax._kernel import (
     row_score_bounds,
 )
 from countermax.bounds import outcome_bounds, score_bounds
-from countermax.couplings import GumbelMax, Independent, InverseCDF, Maximal, NestedGumbelMax, Optimal, SharedGumbelMax
+from countermax.couplings import (
+    GumbelMax,
+    Independent,
+    InverseCDF,
+    Maximal,
+    NestedGumbelMax,
+    Optimal,
+    SharedGumbelMax,
+    _words,
+)
+from countermax.couplings._named import as_coupling
 
 TOLERANCE = 1e-12
 COUPLINGS = {
@@ -191,3 +203,17 @@ def test_a_coupling_without_a_closed_form_is_answered_by_jax_beside_the_same_bou
 def test_nothing_is_compiled_before_the_first_question():
     code = "import countermax, countermax._kernel, sys; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "name", [*_words.NAMES, "gumbel-max-shared-0.37", "gumbel-max-shared-1", "Gumbel-max", "nonsense"]
+)
+def test_a_name_says_the_closed_form_that_its_coupling_has(name):
+    """The other names take a score, or are none."""
+    named = ClosedForm.named(name)
+    if named is None:
+        with pytest.raises(ValueError, match=r"score|must be one of"):
+            as_coupling(name)
+    else:
+        with jax.enable_x64(True):
+            assert named == closed_form(as_coupling(name))

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from countermax.couplings._named import LEARNED, named_couplings
+from countermax.couplings._named import named_couplings
+from countermax.couplings._words import LEARNED
 from countermax.learning._recipe import GADGETS, STARTS
 from studies import figure1, synthetic, table1
 from studies.sepsis import _study as sepsis

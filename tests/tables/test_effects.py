@@ -12,7 +12,7 @@ from asking import counterfactuals, effects
 from numpy.testing import assert_allclose
 
 from countermax import Bounds, Gadget2, GumbelMax, Independent, InputError, InverseCDF, Optimal, individual_effect
-from countermax.couplings._named import LEARNED
+from countermax.couplings._words import LEARNED
 from countermax.effects import effect_from_joint
 from countermax.intervals import Interval
 from countermax.learning import Training

@@ -4,6 +4,7 @@ An allocation that cannot be met ends the process, or the machine, without a wor
 person typed is estimated first.
 """
 
+import functools
 import os
 from pathlib import Path
 
@@ -47,6 +48,7 @@ def in_words(size: int | float) -> str:
     return f"{size:,.0f} bytes"
 
 
+@functools.cache
 def _physical() -> float:
     try:
         limit = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -1,9 +1,13 @@
-"""Numbers for readers: shortened in one place, so that one number reads the same wherever it is printed."""
+"""Numbers for readers, shortened in one place, so that one number reads the same wherever it is printed; and words."""
 
 from typing import Any
 
 WARNING = "WARNING: "
 """Beginning of notes that are printed before the answer."""
+ANY, STABLE = "any coupling", "stable couplings"
+"""Families of couplings, as they are called in results."""
+PERSON, EVERYBODY = "this person", "everybody"
+"""Whom numbers are about."""
 
 
 def number(value: Any, digits: int = 3) -> str:

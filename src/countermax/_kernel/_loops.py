@@ -8,19 +8,23 @@ compiled for as long as the file of the outermost function stays the same, and l
 A question is a `Pair` of worlds, outcomes side by side, and the position `x` of what was seen in the factual one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from inspect import unwrap
 from math import exp, expm1, inf, log
 from os import environ
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
-from countermax._core.compilation import OFF, without_collecting
+from countermax._core.keeping import OFF, without_collecting
 
 with without_collecting():
     import numba
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
 
 GUMBEL_MAX, INVERSE_CDF, INDEPENDENT, MAXIMAL, GIVEN = 0, 1, 2, 3, 4
 """Which coupling answers; where answers are given, only bounds are left to find."""
@@ -32,6 +36,7 @@ _TINY = 1e-290  # below it, quotients of probabilities are taken from their loga
 _FAR = 600.0  # logarithm of what is as good as infinite, yet no overflow
 _HUGE = 300.0  # logarithm of a weight so far above 1 that nothing binds
 _NEAR = 0.5  # logarithms less far apart have more digits in their difference than the probabilities have in theirs
+_FEW = 16  # outcomes that are put into order by counting
 _LINES_AT_ONCE = 64  # rows whose answers are turned into columns together, so that both stay in the cache
 
 
@@ -147,7 +152,17 @@ def run_race(pair, size, until, shared, ints, floats):
         else:
             ahead += pair[Q, j]
             floats[BEFORE, j], floats[AFTER, j] = 0.0, 1.0
-    sort_by_key(ints, PLACE, floats, KEY, common)
+    if common <= _FEW:  # places by counting, since nobody could predict the branches of a sort
+        for each in range(common):
+            place, odds = 0, floats[KEY, each]
+            for other in range(common):
+                other_odds = floats[KEY, other]
+                place += (other_odds < odds) | ((other_odds == odds) & (other < each))
+            ints[FIRST, place], floats[GAINED, place] = ints[PLACE, each], odds
+        for each in range(common):
+            ints[PLACE, each], floats[KEY, each] = ints[FIRST, each], floats[GAINED, each]
+    else:
+        sort_by_key(ints, PLACE, floats, KEY, common)
     own = 1 - shared
     behind = 1.0  # p's mass that is still to come
     share, other_share, clock = 0.0, 1.0, 0.0
@@ -175,11 +190,10 @@ def write_race(pair, size, x, shared, total, answer, ints, floats):
     possible = floats[BEFORE, x] < inf
     clock = floats[BEFORE, x] if possible else total
     own = 1 - shared
-    for j in range(size):
-        if floats[BEFORE, j] < inf:
-            answer[j] = shared * shared * pair[Q, j] * max(clock - floats[BEFORE, j], 0.0)
-        else:
-            answer[j] = 0.0
+    for j in range(size):  # without branches, which nobody could predict
+        before = floats[BEFORE, j]
+        gained = shared * shared * pair[Q, j] * max(clock - before, 0.0)
+        answer[j] = gained if before < inf else 0.0
     if possible:
         answer[x] = shared * floats[AFTER, x]
     if own > 0:

@@ -1,6 +1,6 @@
 """Compiled loops for nested Gumbel-max: rows and joint laws, one pair of worlds after the other.
 
-The formulas, and why they are right, are in `countermax.nests`; `tests/kernel` runs one set of cases through both. Here
+The formulas, and why they hold, are in `countermax._nests`; `tests/kernel` runs one set of cases through both. Here
 a piece between two gains has as many nodes as its width needs, and nothing is done before the gain of what was seen.
 All that these loops call is in this file, for the reason that `_loops` gives.
 """

@@ -1,8 +1,5 @@
 """Questions about the rows of a table: two worlds' log-probabilities each, and what was seen in the first."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import equinox as eqx
@@ -10,11 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
-from numpy.typing import NDArray
 
-from countermax._core.errors import InputError
-from countermax._core.threads import num_threads
 from countermax._kernel._batches import in_batches
+from countermax._kernel._closed import ClosedForm, Floats, Ints, as_asked, closed_rows, in_strips, num_columns, plain
 from countermax.bounds import Bounds
 from countermax.couplings import (
     AbstractCoupling,
@@ -27,11 +22,6 @@ from countermax.couplings import (
     SharedGumbelMax,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-BOUNDS = ("any", "stable", "none")
-_FEW = 4096  # numbers that are done before a second thread has begun
 _CLOSED_FORMS: dict[type[AbstractSampler], str] = {
     **dict.fromkeys((GumbelMax, SharedGumbelMax), "GUMBEL_MAX"),
     InverseCDF: "INVERSE_CDF",
@@ -45,34 +35,14 @@ def has_closed_form(coupling: AbstractSampler) -> bool:
     return type(coupling) in _CLOSED_FORMS
 
 
-def needs_no_logarithms(coupling: AbstractSampler, bounds: str) -> bool:
-    """Whether probabilities will do for all but the rarest outcomes."""
-    return bounds != "stable" and isinstance(coupling, GumbelMax | SharedGumbelMax | Independent)
-
-
-def as_shares(values: Floats, tolerance: float) -> bool:
-    """Divides each row by its sum, in place, from left to right; False where a row is none of probabilities.
-
-    Sums may differ from 1 by the tolerance. Where one is refused, some rows have been divided.
-    """
-    from countermax._kernel import _loops
-
-    return bool(_loops.share_lines(values, tolerance))
-
-
-def likeliest(probs: Float[np.ndarray, "k n"]) -> Ints:
-    """Which outcome has the largest probability in each row, the first of equal ones."""
-    from countermax._kernel import _loops
-
-    places = np.empty(probs.shape[1], np.int64)
-    _loops.likeliest_lines(probs, np.empty(len(places)), places)
-    return places
-
-
-def num_columns(size: int, *, score: bool, bounds: str) -> int:
-    """How many numbers `answer_rows` has for each row with so many outcomes."""
-    sides = 0 if bounds == "none" else 2
-    return size + (1 + sides if score else 0) + sides * size + 1
+def closed_form(coupling: AbstractSampler) -> ClosedForm | None:
+    """This coupling as compiled loops know it; None where they do not answer for it."""
+    kind = _CLOSED_FORMS.get(type(coupling))
+    if kind is None:
+        return None
+    order = coupling.order if isinstance(coupling, InverseCDF) else None
+    places = None if order is None else tuple(int(place) for place in np.asarray(order))
+    return ClosedForm(kind, float(coupling.shared) if isinstance(coupling, SharedGumbelMax) else 1.0, places)
 
 
 def answer_rows(
@@ -87,35 +57,20 @@ def answer_rows(
     first: int = 0,
     logs: bool = True,
 ) -> Float[np.ndarray, "columns n"]:
-    """What a coupling says about each row, beside bounds: one line of numbers for each column.
-
-    The probabilities of all outcomes; with a score its expectation, and its bounds; the lower and the upper bound of
-    each probability in turn; last, the slack: how wide the widest bounds over all couplings are. They are written to
-    the C-contiguous array `out`, [columns, more rows], from the row `first` on. Without `logs`, worlds are given by
-    probabilities, which is quicker; for couplings that need no logarithms.
-    """
-    if bounds not in BOUNDS:
-        raise InputError(f"`bounds` must be one of {', '.join(BOUNDS)}, got {bounds!r}")
+    """What a coupling says about each row, beside bounds; see `closed_rows`."""
     size = log_p.shape[1]
     coupling.check_size(size)
     coupling = _without_nests(coupling)
+    form = _form(coupling)
     if out is None:
         out = np.empty((num_columns(size, score=score is not None, bounds=bounds), len(x)))
     if (tree := _tree_of(coupling)) is not None:
         from countermax._kernel import _nested
 
-        _in_threads(
-            _nested.row_lines, (tree, *_plain(log_p, log_q, x), out, first), len(x), len(out) * len(tree.parent)
-        )
-    elif not has_closed_form(coupling):
+        in_strips(_nested.row_lines, (tree, *plain(log_p, log_q, x), out, first), len(x), len(out) * len(tree.parent))
+    elif form.kind == "GIVEN":
         out[:size, first : first + len(x)] = in_batches(_probabilities, (coupling,), (log_p, log_q, x))
-    from countermax._kernel import _loops
-
-    arguments = (_asked(coupling, size, score, bounds != "none", logs), *_plain(log_p, log_q, x), out, first)
-    _in_threads(_loops.answer_lines, arguments, len(x), len(out))
-    if bounds == "stable":
-        _in_threads(_loops.stable_lines, arguments, len(x), len(out))
-    return out[:, first : first + len(x)]
+    return closed_rows(form, log_p, log_q, x, score=score, bounds=bounds, out=out, first=first, logs=logs)
 
 
 def row_probabilities(coupling: AbstractCoupling, log_p: Floats, log_q: Floats, x: Ints) -> Float[np.ndarray, "n k"]:
@@ -136,8 +91,8 @@ def row_score_bounds(log_p: Floats, log_q: Floats, x: Ints, scores: Floats, *, s
 
     out = np.empty((2, len(x)))
     each = np.broadcast_to(np.asarray(scores, np.float64), log_p.shape)
-    arguments = (_loops.STABLE if stable else _loops.ANY, *_plain(log_p, log_q, x, each), out)
-    _in_threads(_loops.score_lines, arguments, len(x), log_p.shape[1])
+    arguments = (_loops.STABLE if stable else _loops.ANY, *plain(log_p, log_q, x, each), out)
+    in_strips(_loops.score_lines, arguments, len(x), log_p.shape[1])
     return Bounds(*out)
 
 
@@ -153,16 +108,16 @@ def mean_worths(
         from countermax._kernel import _nested
 
         found = np.empty((len(worths), len(log_p)))
-        _in_threads(_nested.worth_lines, (tree, *_plain(log_p, log_q, worths), found), len(log_p), size * size)
+        in_strips(_nested.worth_lines, (tree, *plain(log_p, log_q, worths), found), len(log_p), size * size)
         return found
     if not has_closed_form(coupling):
         return in_batches(_means, (coupling, worths), (log_p, log_q))
     from countermax._kernel import _loops
 
-    asked = _asked(coupling, size, None, False, True)
+    asked = as_asked(_form(coupling), size, None, False, True)
     ordered = np.ascontiguousarray(worths[:, asked.order][:, :, asked.order])
     out = np.empty((len(worths), len(log_p)))
-    _in_threads(_loops.mean_worth_lines, (asked, *_plain(log_p, log_q), ordered, out), len(log_p), size * size)
+    in_strips(_loops.mean_worth_lines, (asked, *plain(log_p, log_q), ordered, out), len(log_p), size * size)
     return out
 
 
@@ -184,14 +139,14 @@ def joint_sums(
     coupling.check_size(size)
     tree = choice_tree(coupling, size)
     shifts = np.zeros(count) if shift is None else shift
-    arrays = _plain(log_p, log_q, *(np.asarray(each, np.float64) for each in (weights, shifts)))
+    arrays = plain(log_p, log_q, *(np.asarray(each, np.float64) for each in (weights, shifts)))
 
     def summed(begin: int, end: int) -> Floats:
         out = np.zeros((2 if shift is None else 3, size, size))
         _nested.joint_lines(tree, *arrays, out, begin, end)
         return out
 
-    return np.sum(_in_threads(summed, (), count, size * size), axis=0)
+    return np.sum(in_strips(summed, (), count, size * size), axis=0)
 
 
 def choice_tree(coupling: GumbelMax | NestedGumbelMax, size: int) -> Any:
@@ -226,36 +181,12 @@ def kind_of(coupling: AbstractSampler) -> tuple[int, float]:
     """What compiled loops call a coupling, and the rate of the clocks that its worlds share."""
     from countermax._kernel import _loops
 
-    shared = float(coupling.shared) if isinstance(coupling, SharedGumbelMax) else 1.0
-    return getattr(_loops, _CLOSED_FORMS.get(type(coupling), "GIVEN")), shared
+    form = _form(coupling)
+    return getattr(_loops, form.kind), form.shared
 
 
-def _asked(coupling: AbstractCoupling, size: int, score: Floats | None, bounded: bool, logs: bool) -> Any:
-    """What compiled loops have to know."""
-    from countermax._kernel import _loops
-
-    order = np.arange(size)
-    if isinstance(coupling, InverseCDF) and coupling.order is not None:
-        order = np.array(coupling.order, np.int64)
-    scores = np.zeros(0) if score is None else np.asarray(score, np.float64)[order]
-    by_score = np.stack([np.argsort(scores, kind="stable"), np.argsort(-scores, kind="stable")])
-    return _loops.Asked(*kind_of(coupling), order, np.argsort(order), scores, by_score, bounded, logs)
-
-
-def _plain(*arrays: NDArray) -> list[NDArray]:
-    """Writable C-contiguous arrays of one kind: code is compiled once for each kind."""
-    kinds = (np.float64 if each.dtype.kind == "f" else np.int64 for each in arrays)
-    return [np.require(each, kind, ["C", "W"]) for each, kind in zip(arrays, kinds, strict=True)]
-
-
-def _in_threads(loop: Callable[..., Any], arguments: tuple[Any, ...], count: int, work: int) -> list[Any]:
-    """Calls a compiled loop over so many rows, in as many threads as pay; `work` is how many numbers a row has."""
-    strips = min(num_threads(), -(-count * work // _FEW))
-    if strips < 2:
-        return [loop(*arguments, 0, count)]
-    edges = [count * strip // strips for strip in range(strips + 1)]
-    with ThreadPoolExecutor(strips) as pool:
-        return list(pool.map(lambda edge: loop(*arguments, *edge), pairwise(edges)))
+def _form(coupling: AbstractSampler) -> ClosedForm:
+    return closed_form(coupling) or ClosedForm("GIVEN")
 
 
 @eqx.filter_jit

@@ -14,6 +14,7 @@ from countermax._core.errors import InputError
 from countermax._core.labels import Labels
 from countermax._core.quantities import as_choice
 from countermax._core.results import Row
+from countermax._core.words import ANY, STABLE
 from countermax.bounds import Bounds
 from countermax.causation._crossing import Crossing, crossed_limits, halved_interval, without_effects
 from countermax.causation._limits import (
@@ -56,7 +57,7 @@ from countermax.comparison._asking import (
     score_words,
     sentence,
 )
-from countermax.comparison._measuring import ANY, GIVEN_ORDER, STABLE
+from countermax.comparison._measuring import GIVEN_ORDER
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import check_level

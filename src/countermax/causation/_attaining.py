@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from countermax._core.transport import transport_plan
+from countermax._core.words import STABLE
 from countermax.causation._limits import CHOSEN, MONOTONE, asked_cells, chose_unseen, groups, said_by
 from countermax.causation._questions import CausalQuestion, Choosers, Evidence, Flags, Floats
 from countermax.causation._stable import ratio_ranks, stable_cells
-from countermax.comparison._measuring import STABLE
 
 _SAME = 1e-12
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from countermax._core.words import ANY, STABLE
 from countermax.bounds._pieces import MOST_PIECES, Pieces, largest_worth, num_pieces
 from countermax.causation._questions import Arms, CausalQuestion, Choosers, Evidence, Flags, Floats
 from countermax.causation._stable import MOST_ORDERED, Orders, has_pieces, largest_stable
-from countermax.comparison._measuring import ANY, STABLE
 
 MONOTONE = "monotone"
 FAMILIES = (ANY, STABLE, MONOTONE)

@@ -11,12 +11,12 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import fitted, quoted, told_apart
 from countermax._core.results import AbstractResult, Row
-from countermax._core.words import confidence, percent
+from countermax._core.words import ANY, STABLE, confidence, percent
 from countermax._version import __version__
 from countermax.causation._attaining import Attained, attained
 from countermax.causation._limits import CHOSEN, FAMILIES, MONOTONE, TRIAL, known_part
 from countermax.causation._questions import GAIN, PREVENTION, CausalQuestion, Evidence, Floats
-from countermax.comparison._measuring import ANY, STABLE, design_words, interval_methods
+from countermax.comparison._measuring import design_words, interval_methods
 from countermax.comparison._result import in_words, width
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ def run(load: Callable[[], Callable[[list[str]], Any]]) -> NoReturn:
     from countermax.cli._faults import prepare_streams, report
 
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others keep what one thread makes and another drops
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # else its threads spin for work from the import of NumPy on
     gc.set_threshold(100_000, 50, 100)  # imports and traces make many objects and hardly any garbage
     prepare_streams()
     status: str | int | None = 0

@@ -47,7 +47,7 @@ def one_line_errors(command: Callable[Arguments, None]) -> Callable[Arguments, N
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = lambda message, *_, **__: complain(in_options(str(message), options))
-                from countermax._core.compilation import keep_compiled  # and JAX with it
+                from countermax._core.keeping import keep_compiled
 
                 keep_compiled()
                 command(*args, **kwargs)

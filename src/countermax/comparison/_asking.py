@@ -13,13 +13,10 @@ from countermax._core.checks import as_answer
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels, told_apart
 from countermax._core.results import Row
-from countermax._core.words import confidence, number, span
+from countermax._core.words import ANY, PERSON, STABLE, confidence, number, span
 from countermax.bounds import Bounds
 from countermax.comparison._measuring import (
-    ANY,
     MOST_JOINT,
-    PERSON,
-    STABLE,
     Floats,
     Found,
     Measures,

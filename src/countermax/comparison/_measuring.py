@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from countermax._core.compilation import quickly_compiled
 from countermax._core.labels import Labels
-from countermax._core.words import confidence
+from countermax._core.words import ANY, EVERYBODY, PERSON, STABLE, confidence
 from countermax.bounds import Bounds
 from countermax.bounds._questions import unchecked_better_bounds, unchecked_outcome_bounds, unchecked_score_bounds
 from countermax.comonotone import expected_squared_difference
@@ -29,11 +29,6 @@ from countermax.race import agreement
 
 Floats = NDArray[np.float64]
 Scores = tuple[ArrayLike, ArrayLike]
-
-ANY, STABLE = "any coupling", "stable couplings"
-"""Families of couplings, as they are called in results."""
-PERSON, EVERYBODY = "this person", "everybody"
-"""Whom numbers are about."""
 
 _FEW_OUTCOMES = 64  # for which compiling takes far longer than running
 MOST_JOINT = 2048  # outcomes of which joint laws are computed; of more, the row of what was seen is found alone

@@ -12,20 +12,10 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import fitted, told_apart
 from countermax._core.results import MOST_LINES, AbstractResult, Row, Table, tables_of
-from countermax._core.words import confidence
+from countermax._core.words import ANY, EVERYBODY, PERSON, STABLE, confidence
 from countermax._version import __version__
 from countermax.bounds import Bounds
-from countermax.comparison._measuring import (
-    ANY,
-    EVERYBODY,
-    PERSON,
-    STABLE,
-    Floats,
-    TwoWorlds,
-    assumed,
-    design_words,
-    interval_methods,
-)
+from countermax.comparison._measuring import Floats, TwoWorlds, assumed, design_words, interval_methods
 from countermax.comparison._sensitivity import SensitivityCurve
 from countermax.explorer._start import Start, explore
 

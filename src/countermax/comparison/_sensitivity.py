@@ -18,8 +18,8 @@ from countermax._core.compilation import quickly_compiled
 from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, Row, Table
-from countermax._core.words import number, span
-from countermax.comparison._measuring import ANY, EVERYBODY, PERSON, STABLE, Floats, Measures, assumed
+from countermax._core.words import ANY, EVERYBODY, PERSON, STABLE, number, span
+from countermax.comparison._measuring import Floats, Measures, assumed
 from countermax.couplings._gumbel_max import noise_correlation
 from countermax.intervals import Interval
 

@@ -22,6 +22,7 @@ from countermax.couplings._matrix import Comonotone, Independent, Maximal
 from countermax.couplings._nested import NestedGumbelMax, read_nests
 from countermax.couplings._storage import load
 from countermax.couplings._vector_quantile import VectorQuantile
+from countermax.couplings._words import NAME_OF, NAMES, ORDER, SHARED, SHARED_SHOWN, VECTOR, rate_in, shown_as
 
 Scores = NDArray[np.floating] | None
 
@@ -37,17 +38,6 @@ _OF_SCORE: Mapping[str, Callable[[Any, Any], AbstractCoupling]] = {
         InverseCDF.sorted_by(score) if _sorts_both(score, other) else Comonotone(score, other)
     ),  # has the least variance of the effect: a mechanism where one order sorts both worlds' scores
 }
-_VECTOR = "vector quantile"
-_ORDER = ("Gumbel-max", "inverse CDF", "inverse CDF by score", _VECTOR, "maximal", "independent", "comonotone")
-_NAME_OF = {name.lower().replace(" ", "-"): name for name in _ORDER}
-
-NAMES = tuple(_NAME_OF)
-"""What couplings are called in words: gumbel-max, inverse-cdf, inverse-cdf-by-score, vector-quantile and so on."""
-
-LEARNED = "learned Gadget 2"
-"""What results call a Gadget 2 that was learned beside them."""
-_SHARED = "gumbel-max-shared-"  # and a rate behind it
-_SHARED_SHOWN = "Gumbel-max shared"
 _NESTED = "nested-gumbel-max-"  # and a dissimilarity behind it, and nests in brackets
 _NESTED_WORD = re.compile(rf"{_NESTED}([0-9]*\.?[0-9]+)(\[.+\])", re.IGNORECASE)
 _NEST_FILES = (".json", ".yaml", ".yml")
@@ -71,9 +61,9 @@ def named_couplings(
         if score is not None and np.ndim(score) == 1:
             wanted |= {*_OF_SCORE} - ({"comonotone"} if _sorts_both(score, counterfactual_score) else set())
         elif score is not None and pairs is not None:
-            wanted.add(_VECTOR)
-        names = [name for name in _ORDER if name in wanted]
-    return {_shown(name): _named(name, score, counterfactual_score, pairs) for name in names}
+            wanted.add(VECTOR)
+        names = [name for name in ORDER if name in wanted]
+    return {shown_as(name): _named(name, score, counterfactual_score, pairs) for name in names}
 
 
 def as_coupling(
@@ -140,13 +130,13 @@ def as_couplings(
 def _by_own_name(couplings: list[str | Path], reserved: Iterable[str]) -> Mapping[str, str | Path]:
     words = [str(each) for each in couplings]
     names = [name_of(each) for each in couplings]
-    taken = {name.lower() for name in (*reserved, *_ORDER, *NAMES)}
+    taken = {name.lower() for name in (*reserved, *ORDER, *NAMES)}
 
     def alone(name: str) -> bool:
         return names.count(name) == 1 and name.lower() not in taken and name not in words
 
     own = [
-        name if word in _NAME_OF or _rate(word) is not None or alone(name) else word
+        name if word in NAME_OF or rate_in(word) is not None or alone(name) else word
         for word, name in zip(words, names, strict=True)
     ]
     twice = next((word for word, name in zip(words, own, strict=True) if own.count(name) > 1), None)
@@ -165,9 +155,9 @@ def name_of(given: str | Path | AbstractSampler, *, score: Scores = None) -> str
         word = _NESTED_WORD.fullmatch(str(given))
         if word is not None:
             return f"nested Gumbel-max {float(word[1]):g}"
-        return _NAME_OF.get(str(given)) or (_shown(given) if _rate(given) is not None else Path(given).stem)
+        return NAME_OF.get(str(given)) or (shown_as(given) if rate_in(given) is not None else Path(given).stem)
     if isinstance(given, SharedGumbelMax):
-        return f"{_SHARED_SHOWN} {str(np.asarray(given.shared)[()])}"  # in as many digits as its precision has
+        return f"{SHARED_SHOWN} {str(np.asarray(given.shared)[()])}"  # in as many digits as its precision has
     if isinstance(given, NestedGumbelMax):
         return given.title
     fixed = named_couplings(score=score).items()
@@ -184,19 +174,19 @@ def is_same(first: AbstractSampler, second: AbstractSampler) -> bool:
 def _named(
     name: str | Path, score: Scores, other: Scores, pairs: Pairs | None, argument: str = "coupling"
 ) -> AbstractCoupling:
-    shown, rate = _shown(name), _rate(name)
+    shown, rate = shown_as(name), rate_in(name)
     if rate is not None:
         return GumbelMax() if rate == 1 else SharedGumbelMax(rate)
     if shown in _ANY:
         return _ANY[shown]()
-    if shown in _OF_SCORE or shown == _VECTOR:
+    if shown in _OF_SCORE or shown == VECTOR:
         if score is None or (shown in _OF_SCORE and np.ndim(score) != 1):
             several = "" if score is None else " that is one number for each outcome"
             raise InputError(
                 f"`{argument}` can be {shown!r} only with a `score` beside it{several}; without one it must be one of "
-                f"{', '.join(name for name in NAMES if _NAME_OF[name] in _ANY)}, or a file with one"
+                f"{', '.join(name for name in NAMES if NAME_OF[name] in _ANY)}, or a file with one"
             )
-        if shown == _VECTOR:
+        if shown == VECTOR:
             return _vector_quantile(score, other, pairs, argument)
         return _OF_SCORE[shown](score, other)
     if not Path(name).exists():
@@ -204,28 +194,10 @@ def _named(
         near = [each for each in NAMES if each.startswith(said)] or get_close_matches(said, NAMES)
         meant = f"; did you mean {near[0]}?" if near else ""
         raise InputError(
-            f"`{argument}` must be one of {', '.join(NAMES)}, {_SHARED}RATE with a rate from 0 to 1, "
+            f"`{argument}` must be one of {', '.join(NAMES)}, {SHARED}RATE with a rate from 0 to 1, "
             f"{_NESTED}DISSIMILARITY[OUTCOME|OUTCOME], or a file with one, got {str(name)!r}{meant}"
         )
     return as_coupling(load(name), argument=argument)
-
-
-def _shown(name: str | Path) -> str:
-    """What results call the coupling of this name."""
-    rate = _rate(name)
-    if rate is None:
-        return _NAME_OF.get(str(name), str(name))
-    return "Gumbel-max" if rate == 1 else f"{_SHARED_SHOWN} {rate}"
-
-
-def _rate(name: str | Path) -> float | None:
-    """The rate of the shared clocks that a name ends in; None where it is no such name."""
-    word = str(name).lower().replace(" ", "-")
-    try:
-        rate = float(word.removeprefix(_SHARED)) if word.startswith(_SHARED) else None
-    except ValueError:
-        return None
-    return rate if rate is not None and 0 <= rate <= 1 else None
 
 
 def _has_nests(name: str | Path) -> bool:
@@ -270,14 +242,14 @@ def _vector_quantile(
 ) -> AbstractCoupling:
     if other is not None and not np.array_equal(score, other):
         raise InputError(
-            f"`{argument}` can be {_VECTOR!r} only where both worlds have the same scores: a mechanism does not know "
+            f"`{argument}` can be {VECTOR!r} only where both worlds have the same scores: a mechanism does not know "
             "in which world it is; use 'comonotone' for one score, or a learned coupling"
         )
     if np.ndim(score) == 1:
         return VectorQuantile(np.mean(score).reshape(1, 1), score)
     if pairs is None:
         raise InputError(
-            f"`{argument}` can be {_VECTOR!r} of several scores only where there are pairs of worlds to fit it to; fit "
+            f"`{argument}` can be {VECTOR!r} of several scores only where there are pairs of worlds to fit it to; fit "
             "it with `VectorQuantile.fit`, and give that, or the file that `countermax.save` wrote"
         )
     return VectorQuantile.fit(score, pairs, key=jax.random.key(0))

@@ -1,23 +1,27 @@
 """Each row's exact counterfactual probabilities, beside what data alone allow, as new columns of the table."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
-from jaxtyping import Float
 
 from countermax import _kernel
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
-from countermax._kernel._rows import BOUNDS
+from countermax._kernel import BOUNDS, ClosedForm
 from countermax._tables.frames import Codes, Columns, Floats, check_new_names
-from countermax.couplings import AbstractCoupling
-from countermax.couplings._named import as_coupling, name_of
+from countermax.couplings._words import shown_as
 from countermax.tables._notes import count_notes, label_notes, shown_name, what_is_known
 from countermax.tables._reading import Chunk, RowCounts, RowReader
 from countermax.tables._refit import Refitted, Refitting
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from countermax.couplings import AbstractCoupling
 
 
 class RowAnswers(NamedTuple):
@@ -33,7 +37,7 @@ class RowAnswers(NamedTuple):
 
 
 def answer_rows(
-    chunk: Chunk, coupling: AbstractCoupling, score: Floats | None, bounds: str, out: Floats | None = None
+    chunk: Chunk, coupling: AbstractCoupling | ClosedForm, score: Floats | None, bounds: str, out: Floats | None = None
 ) -> RowAnswers:
     """Asks a coupling about some rows; those without a finite answer become bad ones.
 
@@ -41,14 +45,18 @@ def answer_rows(
     """
     first = 0 if out is None else chunk.start
     size = chunk.p.values.shape[1]
-    quick = not chunk.p.are_logs and _kernel.needs_no_logarithms(coupling, bounds)
-    worlds = (chunk.p.values, chunk.q.values) if quick else (chunk.log_p, chunk.log_q)
-    numbers = _kernel.answer_rows(
-        coupling, *worlds, chunk.x, score=score, bounds=bounds, out=out, first=first, logs=not quick
-    )
+    options: dict[str, Any] = {"score": score, "bounds": bounds, "out": out, "first": first}
+    if not isinstance(coupling, ClosedForm):
+        numbers = _kernel.answer_rows(coupling, chunk.log_p, chunk.log_q, chunk.x, **options)
+    elif coupling.needs_no_logarithms and bounds != "stable" and not chunk.p.are_logs:
+        numbers = _kernel.closed_rows(coupling, chunk.p.values, chunk.q.values, chunk.x, logs=False, **options)
+    else:
+        numbers = _kernel.closed_rows(coupling, chunk.log_p, chunk.log_q, chunk.x, **options)
     if chunk.kept.any():
         numbers[:, chunk.kept] = _as_they_were(chunk.x[chunk.kept], size, score, bounds)
-    chunk.check(numbers, f"the coupling {type(coupling).__name__}")
+    chunk.check(
+        numbers, f"the coupling {coupling.name if isinstance(coupling, ClosedForm) else type(coupling).__name__}"
+    )
     if chunk.bad.any():
         numbers[:, chunk.bad] = np.nan
     last = len(numbers) - 1
@@ -56,11 +64,21 @@ def answer_rows(
     return RowAnswers(numbers[:size], numbers[size:first_limit], numbers[first_limit:last], numbers[last])
 
 
-def read_coupling(reader: RowReader, given: str | Path | AbstractCoupling) -> tuple[AbstractCoupling, str]:
-    """A coupling of the outcomes, and how results call it; the score, or an ordered category, gives it their order."""
+def read_coupling(reader: RowReader, given: str | Path | AbstractCoupling) -> tuple[AbstractCoupling | ClosedForm, str]:
+    """A coupling of the outcomes, and how results call it; the score, or an ordered category, gives it their order.
+
+    Where it has a closed form, that is all that rows need; where its name says which, nobody waits for JAX.
+    """
     score = reader.one_score
+    if isinstance(given, str | Path) and (form := ClosedForm.named(given)) is not None:
+        return form, shown_as(given)
+    import jax
+
+    from countermax.couplings._named import as_coupling, name_of
+
     with jax.enable_x64(True):  # scores that differ in their last digits have an order too
-        return as_coupling(given, reader.labels, score=score), shown_name(name_of(given, score=score))
+        coupling = as_coupling(given, reader.labels, score=score)
+        return _kernel.closed_form(coupling) or coupling, shown_name(name_of(given, score=score))
 
 
 class Answered(NamedTuple):

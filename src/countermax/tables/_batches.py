@@ -13,7 +13,6 @@ from countermax._core.results import AbstractResult
 from countermax._tables.frames import no_rows
 from countermax.tables._answers import AnswerColumns, Answered
 from countermax.tables._reading import Question, RowReader
-from countermax.tables._scores import all_pairs
 from countermax.tables._sources import AbstractSource, Asking, OfChunks, T, ask, check_named
 
 _ROWS_OF_PARTITION = 2**40  # at most
@@ -135,6 +134,8 @@ class SchemaSource(AbstractSource):
                 raise _Asked(function, shared)
             yield self._sums
             return
+        from countermax.tables._scores import all_pairs  # and JAX with it
+
         if function is not all_pairs:
             raise InputError("rows that come in batches are seen once; this needs the table itself: a frame or files")
         yield None  # too many pairs of worlds

@@ -8,14 +8,13 @@ import jax
 import numpy as np
 
 from countermax._core.results import Row, column_names
-from countermax._core.words import WARNING
+from countermax._core.words import ANY, WARNING
 from countermax._kernel import mean_worths
 from countermax._tables.frames import Flags, Floats
 from countermax.causation._limits import limits
 from countermax.causation._questions import Arms, CausalQuestion, Evidence, as_event, as_gain, questions_about
 from countermax.causation._result import ABOUT, ROWS, Causation, causation_title
 from countermax.comparison._asking import refuse_families
-from countermax.comparison._measuring import ANY
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings
 from countermax.tables._groups import added_up, rows_of

@@ -10,11 +10,10 @@ import numpy as np
 from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.results import AbstractResult, Row
-from countermax._core.words import confidence, number, span
+from countermax._core.words import ANY, EVERYBODY, confidence, number, span
 from countermax._kernel import answer_rows, mean_worths, row_score_bounds
 from countermax._tables.frames import Codes, Flags, Floats, check_new_names
 from countermax.bounds import Bounds
-from countermax.comparison._measuring import ANY, EVERYBODY
 from countermax.couplings import AbstractCoupling, Gadget2, Independent, InverseCDF
 from countermax.intervals import Interval
 from countermax.tables import _scores

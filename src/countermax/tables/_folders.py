@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, final
 from urllib.parse import quote
 
-import equinox as eqx
-import jax
 import numpy as np
 
 from countermax._core.errors import InputError, refusing
@@ -29,12 +27,12 @@ from countermax._core.files import atomic_file, remove_left_over, writable_folde
 from countermax._core.labels import listed
 from countermax._core.progress import ProgressBar
 from countermax._core.threads import in_threads
+from countermax._kernel import ClosedForm
 from countermax._ray import in_parts, merged_in_parts
 from countermax._tables.files import FORMATS
 from countermax._tables.frames import no_rows
 from countermax._tables.writing import ParquetTableWriter
 from countermax._version import __version__
-from countermax.couplings import AbstractCoupling
 from countermax.tables._answers import AnswerColumns, Answered
 from countermax.tables._parquet import (
     NO_VALUE,
@@ -535,6 +533,7 @@ def _check_apart(source: ParquetFiles, folder: Folder) -> None:
 def _identity(files: ParquetFiles, question: Question, columns: AnswerColumns, partition_by: Sequence[str]) -> str:
     """What is the same for the same question about the same rows."""
     asked = {**asdict(question), **columns.options, "partition_by": tuple(partition_by)}
+    asked["coupling"] = _exact_coupling(columns.options["coupling"])
     lines = [f"{name}={_exact(value)}" for name, value in sorted(asked.items())]
     rows = [f"{file.path} {file.size} {file.changed}" for file in files.files]
     content = "\n".join([__version__, *lines, *rows])
@@ -542,8 +541,16 @@ def _identity(files: ParquetFiles, question: Question, columns: AnswerColumns, p
 
 
 def _exact(value: Any) -> str:
-    if isinstance(value, AbstractCoupling):
-        leaves, structure = jax.tree.flatten(value)
-        numbers = [np.asarray(each).tobytes().hex() if eqx.is_array(each) else each for each in leaves]
-        return hashlib.sha256(f"{structure} {numbers}".encode()).hexdigest()
     return repr(value.tolist() if isinstance(value, np.ndarray) else value)
+
+
+def _exact_coupling(coupling: Any) -> str:
+    """A closed form as it is; of any other coupling all the numbers that it has."""
+    if isinstance(coupling, ClosedForm):
+        return repr(coupling)
+    import equinox as eqx
+    import jax
+
+    leaves, structure = jax.tree.flatten(coupling)
+    numbers = [np.asarray(each).tobytes().hex() if eqx.is_array(each) else each for each in leaves]
+    return hashlib.sha256(f"{structure} {numbers}".encode()).hexdigest()

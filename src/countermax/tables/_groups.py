@@ -10,8 +10,8 @@ import numpy as np
 from countermax._core.errors import InputError
 from countermax._core.labels import shown, sorted_labels
 from countermax._core.results import AbstractResult, Row
+from countermax._core.words import EVERYBODY
 from countermax._tables.frames import Flags, Floats
-from countermax.comparison._measuring import EVERYBODY
 from countermax.tables._reading import Chunk, RowCounts
 
 _MOST_GROUPS = 200

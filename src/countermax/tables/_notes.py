@@ -1,16 +1,21 @@
 """Sentences that stand beside the numbers of a table: what they assume, and what they leave out."""
 
 from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from countermax import _kernel
 from countermax._core.labels import listed, spelling_notes
 from countermax._core.words import WARNING, both
+from countermax._kernel import ClosedForm
 from countermax._tables.frames import Codes, Floats
-from countermax.couplings import AbstractCoupling, InverseCDF
 from countermax.tables._probabilities import AbstractProbabilities, Columns, Predicted
 from countermax.tables._reading import NOBODY, RowCounts, RowReader
 from countermax.tables._refit import Refitting
+
+if TYPE_CHECKING:
+    from countermax.couplings import AbstractCoupling
 
 _EMPTIED = "empty these cells and say errors='missing'"
 _FALSE_ALARM = 1e-3  # how often a model that is right is called miscalibrated, at most
@@ -35,11 +40,14 @@ def what_is_known(reader: RowReader, refitting: Refitting | None = None) -> str:
     return "Each row's probabilities are taken as known: their estimation error is left out."
 
 
-def label_notes(reader: RowReader, couplings: Iterable[AbstractCoupling], cells: Codes | None = None) -> list[str]:
+def label_notes(
+    reader: RowReader, couplings: "Iterable[AbstractCoupling | ClosedForm]", cells: Codes | None = None
+) -> list[str]:
     """That both worlds are one, that an order decides which nobody gave, and which labels look alike or missing."""
     labels = reader.labels
     notes = spelling_notes(labels.values, "outcomes", cells, _EMPTIED)
-    decides = any(isinstance(each, InverseCDF) and each.order is None for each in couplings)
+    forms = (each if isinstance(each, ClosedForm) else _kernel.closed_form(each) for each in couplings)
+    decides = any(form is not None and form.kind == "INVERSE_CDF" and form.order is None for form in forms)
     if decides and reader.order == NOBODY and len(labels) > 2:
         words = (
             f"Inverse CDF depends on the order of the outcomes; none was given, so it is {listed(labels.values)} as "

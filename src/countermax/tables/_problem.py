@@ -1,4 +1,9 @@
-"""A table with two predictions for each row, checked once and asked many things."""
+"""A table with two predictions for each row, checked once and asked many things.
+
+Verbs are imported when they are asked: most need JAX, which takes longer than many an answer.
+"""
+
+from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -7,30 +12,28 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final
 
-from jaxtyping import PRNGKeyArray
-
 from countermax._core.errors import InputError
 from countermax._core.extras import on_ray
 from countermax._core.labels import listed
 from countermax._core.quantities import as_choice, as_count, as_seed
 from countermax._tables.files import MoreColumnsError
-from countermax.causation import Causation
-from countermax.couplings import AbstractCoupling, Gadget2
 from countermax.tables._answers import AnswerColumns, Answered
 from countermax.tables._batches import Answering, SchemaSource, Sums
-from countermax.tables._causes import table_causes
-from countermax.tables._effects import TableEffects, table_effects
 from countermax.tables._probabilities import ProbabilitiesLike
-from countermax.tables._reading import Question
+from countermax.tables._reading import MOST_PAIRS, Question
 from countermax.tables._refit import Refit, Refitting
-from countermax.tables._scores import MOST_PAIRS, compare_couplings, learn_coupling, own_pairs, own_scores
 from countermax.tables._sources import AbstractSource, FileSource, FrameSource, source_of
-from countermax.tables._switching import SwitchingTable, table_switching
-from countermax.tables._transitions import Transitions, table_transitions
 from countermax.tables._utilities import Utilities
 
 if TYPE_CHECKING:
+    from jaxtyping import PRNGKeyArray
+
+    from countermax.causation import Causation
+    from countermax.couplings import AbstractCoupling, Gadget2
     from countermax.learning import ObservedPairs, Training
+    from countermax.tables._effects import TableEffects
+    from countermax.tables._switching import SwitchingTable
+    from countermax.tables._transitions import Transitions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -118,7 +121,7 @@ class Rows:
             raise InputError('engine="ray" is for files, Datasets and refits; this frame is in memory, without `refit`')
         self._refitting = None if refit is None else Refitting(self._source.reader, refit, engine)
 
-    def by(self, column: str) -> "Rows":
+    def by(self, column: str) -> Rows:
         """The same table, asked about each value of a column too, for instance each segment of customers.
 
         `transitions`, `switching`, `effects` and `causes` then have rows about `segment = student`, and so on, and a
@@ -268,6 +271,8 @@ class Rows:
             level: Confidence of the intervals; with `refit`, that of `Refit`.
             seed: Seed of the resampling; with `refit`, that of `Refit`.
         """
+        from countermax.tables._transitions import table_transitions
+
         self._need_outcome("transitions")
         settings = num_resamples, level, seed
         if self.refit is not None:
@@ -283,6 +288,8 @@ class Rows:
         Args:
             level: Confidence of the intervals, for the sampling of choosers.
         """
+        from countermax.tables._switching import table_switching
+
         return table_switching(self._source, level)
 
     @_to_the_end
@@ -292,7 +299,7 @@ class Rows:
         *,
         counterfactual_score: Any = None,
         learn: bool | Gadget2 = False,
-        training: "Training | None" = None,
+        training: Training | None = None,
         checkpoint: str | Path | None = None,
         key: PRNGKeyArray | None = None,
     ) -> TableEffects:
@@ -314,6 +321,9 @@ class Rows:
             checkpoint: File that an interrupted training resumes from.
             key: Key of the training, consumed once; by default `jax.random.key(0)`.
         """
+        from countermax.tables._effects import table_effects
+        from countermax.tables._scores import compare_couplings, learn_coupling, own_scores
+
         num_times = 1 if self.refit is None else 1 + self.refit.num_resamples
         scores = own_scores(self._source, counterfactual_score)
         compared = compare_couplings(self._source, scores, couplings, num_times)
@@ -347,17 +357,21 @@ class Rows:
             couplings: Couplings to ask beside the bounds, by name, or `all`; by default none: each adds a column for
                 every number.
         """
+        from countermax.tables._causes import table_causes
+
         names = ("control", "treated") if arms is None else arms
         return table_causes(self._source, self._refitting, event, at_least, gain, names, couplings)
 
     @_to_the_end
-    def pairs(self, *, most: int = MOST_PAIRS, seed: int = 0) -> "ObservedPairs":
+    def pairs(self, *, most: int = MOST_PAIRS, seed: int = 0) -> ObservedPairs:
         """The pairs of worlds in the table's rows, to train a coupling on; of many rows some are drawn.
 
         Args:
             most: Largest number of rows that are drawn.
             seed: Seed of the drawing.
         """
+        from countermax.tables._scores import own_pairs
+
         return own_pairs(self._source, as_count("`most`", most), as_seed("seed", seed))
 
     def _columns(

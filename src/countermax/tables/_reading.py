@@ -41,6 +41,7 @@ from countermax.tables._utilities import ChoiceRows, Utilities, available, choic
 
 CHUNK_ROWS = 65_536  # rows that are looked at at a time, if they have few columns: what bounds the memory
 _CHUNK_NUMBERS, _LEAST_ROWS = 2**19, 2**10
+MOST_PAIRS = 4096  # of worlds that a coupling is trained on, unless somebody wants more
 ON_ERROR = ("raise", "missing")
 NORMALISE = "pass normalise=True (--normalise) if these are counts or weights"
 

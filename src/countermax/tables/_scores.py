@@ -16,15 +16,15 @@ from countermax._core.labels import Labels
 from countermax._tables.frames import Codes, Floats, check_new_names
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling, Gadget2, InverseCDF
-from countermax.couplings._named import LEARNED, as_couplings, is_same, named_couplings
-from countermax.tables._reading import NOBODY, Chunk
+from countermax.couplings._named import as_couplings, is_same, named_couplings
+from countermax.couplings._words import LEARNED
+from countermax.tables._reading import MOST_PAIRS, NOBODY, Chunk
 from countermax.tables._sources import AbstractSource
 
 if TYPE_CHECKING:
     from countermax.learning import Fit, ObservedPairs, SquaredDifference, Training
 
 PRECISION = "Least variance is a criterion of precision, not evidence that the mechanism is true."
-MOST_PAIRS = 4096
 MOST_SOLVED = 100_000  # pairs times outcomes for which transport problems are worth solving
 MOST_SOLVED_IN_ALL = 2_000_000  # where classifiers are refitted
 MOST_PLANNED = 10_000  # rows times outcomes for which a vector quantile is fitted without being asked for

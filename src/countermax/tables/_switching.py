@@ -10,11 +10,10 @@ from countermax import _plotting as plotting
 from countermax._core.errors import InputError
 from countermax._core.labels import told_apart
 from countermax._core.results import AbstractResult, Row, Table, shortened_table
-from countermax._core.words import WARNING, confidence, number, percent, percents
+from countermax._core.words import ANY, EVERYBODY, WARNING, confidence, number, percent, percents
 from countermax._kernel import joint_sums
 from countermax._tables.frames import Flags, Floats
 from countermax.bounds import Bounds
-from countermax.comparison._measuring import ANY, EVERYBODY
 from countermax.couplings import GumbelMax, NestedGumbelMax
 from countermax.couplings._named import name_of
 from countermax.intervals import Interval

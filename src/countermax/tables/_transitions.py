@@ -13,10 +13,10 @@ from countermax._core.labels import told_apart
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_count
 from countermax._core.results import AbstractResult, Row, Table, shortened_table, tables_of
-from countermax._core.words import confidence, count_digits, number, percent, percents, span
+from countermax._core.words import ANY, EVERYBODY, confidence, count_digits, number, percent, percents, span
+from countermax._kernel import ClosedForm
 from countermax._tables.frames import Flags, Floats
 from countermax.bounds import Bounds
-from countermax.comparison._measuring import ANY, EVERYBODY
 from countermax.couplings import AbstractCoupling
 from countermax.intervals import Interval
 from countermax.intervals._interval import Bootstrap, check_level, percentile_interval
@@ -208,7 +208,7 @@ class TallySums(AbstractSums):
 class _Tally:
     """Adds rows up: the coupling, and how rows are drawn again."""
 
-    coupling: AbstractCoupling
+    coupling: AbstractCoupling | ClosedForm
     num_outcomes: int
     num_resamples: int
     seed: int

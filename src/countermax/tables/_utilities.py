@@ -1,20 +1,22 @@
 """Utilities of a choice model in place of probabilities: what the model makes of them, and whom a row stands for."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-import jax
 import numpy as np
 
+from countermax import _kernel
 from countermax._core.errors import InputError
 from countermax._core.labels import Labels
-from countermax._kernel import choice_tree
 from countermax._tables.frames import Flags, Floats
-from countermax.couplings import AbstractCoupling, GumbelMax, NestedGumbelMax
-from countermax.couplings._named import as_coupling
+
+if TYPE_CHECKING:
+    from countermax.couplings import AbstractCoupling, GumbelMax, NestedGumbelMax
 
 
 @final
@@ -39,6 +41,11 @@ class Utilities:
 
     def model(self, labels: Labels) -> GumbelMax | NestedGumbelMax:
         """The choice model of these alternatives."""
+        import jax
+
+        from countermax.couplings import GumbelMax, NestedGumbelMax
+        from countermax.couplings._named import as_coupling
+
         with jax.enable_x64(True):
             found = as_coupling(self.coupling, labels)
         if not isinstance(found, GumbelMax | NestedGumbelMax):
@@ -69,7 +76,7 @@ def look_like_probabilities(values: Floats) -> Flags:
 
 def choices(model: GumbelMax | NestedGumbelMax, utilities: Floats) -> tuple[Floats, Floats]:
     """Log-probabilities, [row, alternative], and logsums; what is not available has the utility -inf."""
-    home, parents, _, scale = choice_tree(model, utilities.shape[1])
+    home, parents, _, scale = _kernel.choice_tree(model, utilities.shape[1])
     worth, logs = np.full((len(parents), len(utilities)), -np.inf), np.zeros_like(utilities)
     below: list[list[int]] = [[] for _ in parents]
     for nest in range(len(parents) - 1, -1, -1):

@@ -1,0 +1,16 @@
+from ._batches import in_batches as in_batches
+from ._closed import BOUNDS as BOUNDS
+from ._closed import ClosedForm as ClosedForm
+from ._closed import as_shares as as_shares
+from ._closed import closed_rows as closed_rows
+from ._closed import likeliest as likeliest
+from ._closed import num_columns as num_columns
+from ._rows import answer_rows as answer_rows
+from ._rows import choice_tree as choice_tree
+from ._rows import closed_form as closed_form
+from ._rows import has_closed_form as has_closed_form
+from ._rows import joint_sums as joint_sums
+from ._rows import mean_worths as mean_worths
+from ._rows import row_bounds as row_bounds
+from ._rows import row_probabilities as row_probabilities
+from ._rows import row_score_bounds as row_score_bounds

@@ -1,0 +1,9 @@
+from ._batches import Answering as Answering
+from ._batches import Sums as Sums
+from ._effects import TableEffects as TableEffects
+from ._probabilities import Predicted as Predicted
+from ._problem import Rows as Rows
+from ._refit import Refit as Refit
+from ._switching import SwitchingTable as SwitchingTable
+from ._transitions import Transitions as Transitions
+from ._utilities import Utilities as Utilities
