@@ -2,7 +2,6 @@
 
 import json
 
-import jax
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -87,13 +86,12 @@ def test_actions_that_nobody_took_are_told_and_left_out():
 
 
 def test_bad_input_is_named(as_users_call):
-    arguments = {"num_resamples": 0, "key": jax.random.key(0)}
     with pytest.raises(InputError, match=r"sum to one in each state, got 1.5 in state 0"):
-        Cohort(LOG, np.full((NUM_STATES, NUM_ACTIONS), 0.75)).evaluate(**arguments)
+        Cohort(LOG, np.full((NUM_STATES, NUM_ACTIONS), 0.75)).evaluate(num_resamples=0)
     with pytest.raises(InputError, match=r"of shape \(4, 2\), got \(2, 4\)"):
         Cohort(LOG, POLICY.T)
     with pytest.raises(InputError, match="`level` must lie between 0 and 1, got 1"):
-        Cohort(LOG, POLICY).evaluate(level=1.0, **arguments)
+        Cohort(LOG, POLICY).evaluate(level=1.0, num_resamples=0)
 
 
 def test_importance_sampling_cannot_weigh_what_a_model_adds():

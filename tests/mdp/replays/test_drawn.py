@@ -26,8 +26,8 @@ def test_drawn_trajectories_follow_the_exact_law(coupling):
     assert (np.abs(shares - exact.path) <= 5.7 * spread + 1e-12).all()
 
 
-def test_a_key_means_the_same_trajectories_whatever_the_default_precision():
-    asked = {"num_samples": 50, "key": jax.random.key(6)}
+def test_a_seed_means_the_same_trajectories_whatever_the_default_precision():
+    asked = {"num_samples": 50, "seed": 6}
     found = []
     for wide in (False, True):
         with jax.enable_x64(wide):
