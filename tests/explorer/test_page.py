@@ -228,7 +228,7 @@ def test_an_answer_opens_in_the_explorer_with_its_own_numbers(open_page, tmp_pat
     trial = Trial.from_counts(*numbers, score=score, names=("usual care", "drug"))
     worlds = Worlds([0.3, 0.1, 0.6], [0.1, 0.3, 0.6], labels=names, score=score)
     for answer in (trial.compare(names[1], couplings="all", level=0.9), worlds.compare(names[0])):
-        page = open_page(file=answer.explore(tmp_path / "explorer.html"))
+        page = open_page(file=answer.explore(tmp_path / "explorer.html", overwrite=True))
         assert page.inner_text("#complaint") == ""
         assert page.evaluate(
             "document.querySelector('#python').scrollWidth <= document.querySelector('#python').clientWidth"
