@@ -6,7 +6,6 @@ import signal
 import threading
 from dataclasses import fields
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -112,7 +111,7 @@ def test_an_evaluation_keeps_its_estimates_intervals_and_warnings(parts_of):
         assert names
         return estimate(log)
 
-    asked, drawn = {"process": model, "discount": 0.9}, {"num_resamples": 12, "key": jax.random.key(5)}
+    asked, drawn = {"process": model, "discount": 0.9}, {"num_resamples": 12, "seed": 5}
     whole = Cohort(LOG, LEFT_TO_CHANCE, **asked).evaluate(**drawn)
     parts_of(20)
     assert Cohort(LOG, LEFT_TO_CHANCE, engine="ray", **asked).evaluate(**drawn).to_json() == whole.to_json()
