@@ -170,7 +170,7 @@ class Causation(AbstractResult):
         else:
             ends = _said(whole[name]._replace(ci_lower=None))
             lines.append(f"The choice of coupling matters: {name} may be anything from {ends}.")
-        if self.level is not None and "(" in said:
+        if self.level is not None and any("(" in _said(whole[each]) for each in told):
             lines[-1] += f" In parentheses: {confidence(self.level)} confidence intervals."
         return "\n".join(lines)
 
