@@ -232,6 +232,9 @@ def test_files_folders_and_the_command_line_say_the_same(tmp_path):
     rows = parquet.read_table(out).to_pylist()
     moved = next(each["value"] for each in rows if (each["quantity"], each["about"]) == ("count(tram)", "before bus"))
     assert moved == pytest.approx(wanted.counts[3, 4], rel=1e-9)
+    with pytest.raises(InputError, match="`weights` must name a column, got 'person'.*; is 'persons' meant?"):
+        Rows(tmp_path / "choosers.csv", factual="base_", counterfactual="scenario_",
+             utilities=Utilities(MODEL, weights="person"))  # fmt: skip
 
 
 def test_choosers_who_cannot_choose_are_left_out_where_that_is_asked_for():
