@@ -263,7 +263,7 @@ def test_thin_strata_are_named():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"arm": "arms"}, "`arm` must name a column, got 'arms'"),
+        ({"arm": "arms"}, "`arm` must name a column, got 'arms'.*; is 'arm' meant?"),
         ({"control": "A"}, "`control` must be one of the arms .*column 'arm'"),
         ({"control": "drug"}, "must be two arms"),
         ({"seen": "alive"}, "`seen` must be one of the labels"),
