@@ -291,18 +291,16 @@ def _notes(
 
 
 def family_notes(families: Sequence[str], level: float | None, known: str = "") -> list[str]:
-    """What the words of a table mean; what is `known` are the two laws or arms, if not something else."""
-    words = [f"Any coupling: smallest to largest answer compatible with {known or 'the two laws'}."]
+    """What the words of a table mean; what is `known` are two distributions or arms, if not something else."""
+    words = [f"Any coupling: smallest to largest answer compatible with {known or 'both distributions'}."]
     if level is not None:
         words = [
             f"(...): {confidence(level)} confidence interval, not simultaneous. Any coupling: smallest to "
             f"largest answer compatible with {known or 'the two arms'}; its interval covers that whole range."
         ]
     if STABLE in families:
-        there = "law" if level is None else "arm"
-        words.append(
-            f"Stable couplings: an outcome changes only to one that is relatively more likely in the other {there}."
-        )
+        there = "under the other distribution" if level is None else "in the other arm"
+        words.append(f"Stable couplings: an outcome changes only to one that is relatively more likely {there}.")
     return [" ".join(words)]
 
 
