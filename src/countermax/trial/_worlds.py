@@ -61,7 +61,7 @@ class Worlds:
             normalise: Whether to rescale the numbers to sum to one.
             observational: Probabilities of people who chose, by world (`names`, and `elsewhere`) and then by outcome,
                 which together sum to one; for causes.
-            names: Names of the factual world and of the other one.
+            names: Names of the factual world and of the other one, or of the two arms.
         """
         given = Given(factual, counterfactual, observational, labels, names)
         self._labels, self.names = given.labels, given.names
