@@ -259,3 +259,13 @@ def test_a_model_by_name_has_all_its_digits_whatever_precision_jax_has():
         assert found.coupling == "nested Gumbel-max 0.3"
     wanted = switching_table(base, scenario, NestedGumbelMax({"street": ["bus", "tram"]}, 0.3, labels=MODES))
     np.testing.assert_allclose(found.counts, wanted.counts, atol=1e-12)
+
+
+def test_sums_that_leave_the_numbers_of_choosers_out_say_so():
+    base, scenario = _people(30)
+    frame = pd.DataFrame({"chosen": np.array(MODES)[_open(base).argmax(axis=1)]})
+    worlds = {"outcome": "chosen", "factual": base, "counterfactual": scenario, "labels": MODES}
+    rows = Rows(frame, **worlds, utilities=Utilities(MODEL, weights=np.full(30, 2.0)))
+    note = "WARNING: each row counts once: the weights of `Utilities` are for `switching` alone."
+    assert note in rows.transitions(MODEL, num_resamples=0).notes
+    assert note not in rows.switching().notes
