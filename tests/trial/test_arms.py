@@ -487,7 +487,7 @@ def test_methods_say_what_was_done_to_these_people():
     assert "say missing" not in worst  # advice is for the reader of the answer, not of the paper
     causes = Trial(frame, **READ, missing="drop", design=Design(strata="ward")).causes("ill").methods()
     assert "Bounds are averages over the strata of column 'ward', cross-fitted." in causes
-    assert "Bounds are cross-fitted" in causes
+    assert "Bounds are sharp" not in causes
     assert "Hunter and Worsley" not in causes
 
 

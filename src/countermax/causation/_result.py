@@ -198,7 +198,7 @@ class Causation(AbstractResult):
         meanings = "; ".join(f"{name} ({meaning})" for name, meaning in self.meanings.items())
         return (
             f"We asked: {self.title.removesuffix('?')}? Of {whom} we report {meanings}. Bounds are "
-            f"{'cross-fitted' if crossed else 'sharp'} over all couplings that the data allow (Tian and Pearl 2000; Li "
+            f"{'taken' if crossed else 'sharp'} over all couplings that the data allow (Tian and Pearl 2000; Li "
             f"and Pearl 2024){families}.{f' Single answers assume {single}.' if single else ''} "
             f"{design_words(self.notes)}{interval_methods(self.level, crossed=crossed)}"
             f"Assumptions: {' '.join(self.assumptions)} "
