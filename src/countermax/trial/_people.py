@@ -113,7 +113,7 @@ def read_people(
         if missing == "worst":
             notes.append(
                 f"{count:,} of {len(outcome):,} people ({whose}) have no outcome: bounds cover whatever they had. What "
-                "a single coupling says needs every outcome: say missing='drop' for that."
+                "a single coupling says needs every outcome: say missing='drop' (--missing drop) for that."
             )
         if missing == "drop":
             share = percent(count / len(outcome))
