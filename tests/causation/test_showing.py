@@ -177,6 +177,12 @@ def test_a_column_that_is_not_there_has_a_reason():
         assert reason in words_below(result)
         assert "exactly one coupling is stable" not in words_below(result)
         assert {each.coupling for each in result.rows} == {"any coupling", "monotone"}
+    unsure = Trial(some, **read, missing="worst", design=Design(strata="sev")).causes(**asked)
+    for name in ("PN", "PS", "PNS"):
+        some_of, every = unsure.row(name, "monotone"), unsure.row(name, "any coupling")
+        assert every.lower <= some_of.lower <= some_of.upper <= every.upper
+    chosen = Trial(frame, **read).causes(**asked, people="chosen").summary()
+    assert "In parentheses" not in chosen  # nothing is
     gain = Worlds([0.5, 0.5], [0.4, 0.6]).causes(gain=np.eye(2))
     assert "There are no monotone bounds: monotonicity is about an `event` or a `score`" in words_below(gain)
     seen = {"factual": [0.2, 0.2], "counterfactual": [0.2, 0.3], "elsewhere": [0.1, 0.0]}

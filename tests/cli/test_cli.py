@@ -97,6 +97,16 @@ def _probability(result, label, coupling="Gumbel-max"):
     return next(each["value"] for each in rows if (each["quantity"], each["coupling"]) == (f"P({label})", coupling))
 
 
+@pytest.mark.parametrize(("here", "there"), [("--factual", "--counterfactual"), ("--control", "--treated")])
+def test_what_has_no_file_can_be_given_names_and_an_end_that_is_good(here, there):
+    shares = ("0.7,0.2,0.1", "0.5,0.2,0.3") if here == "--factual" else ("70,20,10", "50,20,30")
+    asked = ("--labels", "no,later,yes", "--best", "yes", "--seen", "no", "--names", "model A,model B")
+    said = run("compare", here, shares[0], there, shares[1], *asked).stdout
+    assert said.startswith("Seen under model A: no. What would have happened under model B?")
+    assert "better 29 to 71 %" in said
+    assert "Best: yes; worst: no." in said
+
+
 def test_logits_and_counts_are_accepted():
     scaled = run(
         "compare", "--factual", "30,40,30", "--counterfactual", "10,30,60", "--seen", 0, "--normalise", "--json"
@@ -119,6 +129,8 @@ def test_logits_and_counts_are_accepted():
         ({"--seen": "sick"}, "one of the labels"),
         ({"--factual": "0,0.5,0.5"}, "probability zero"),
         ({"--score": "1,2"}, "one number for each"),
+        ({"--level": "0.9"}, "--level goes without --factual: what is known has no intervals"),
+        ({"--names": "old"}, "--names must be two different names, got ['old']"),
         ({"--plot": "out.jpeg"}, "end it in .png, .pdf, .svg"),
         ({"--plot": "/nowhere/out.png"}, "cannot write"),
     ],

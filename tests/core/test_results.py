@@ -80,6 +80,13 @@ def test_every_form_of_an_answer_has_the_same_rows(answer, tmp_path):
     assert " ".join(answer.summary().split()) in " ".join(str(answer).split())
 
 
+def test_a_page_leaves_out_more_numbers_than_a_browser_can_hold(answer, tmp_path, monkeypatch):
+    monkeypatch.setattr("countermax._core.results._MOST_ON_PAGE", len(answer.rows) - 1)
+    page = answer.write_page(tmp_path / "page.html").read_text()
+    assert "<details>" not in page
+    assert f"All {len(answer.rows)} rows of numbers: see to_csv() (--out)." in page
+
+
 def test_the_answer_comes_before_the_table_and_notes_come_last(answer):
     printed = str(answer).replace("\n", " ")
     places = [printed.index(each[:40]) for each in (answer.title, "The data alone", "this person", answer.notes[-1])]

@@ -232,6 +232,9 @@ def test_files_folders_and_the_command_line_say_the_same(tmp_path):
     rows = parquet.read_table(out).to_pylist()
     moved = next(each["value"] for each in rows if (each["quantity"], each["about"]) == ("count(tram)", "before bus"))
     assert moved == pytest.approx(wanted.counts[3, 4], rel=1e-9)
+    with pytest.raises(InputError, match="`weights` must name a column, got 'person'.*; is 'persons' meant?"):
+        Rows(tmp_path / "choosers.csv", factual="base_", counterfactual="scenario_",
+             utilities=Utilities(MODEL, weights="person"))  # fmt: skip
 
 
 def test_choosers_who_cannot_choose_are_left_out_where_that_is_asked_for():
@@ -256,3 +259,13 @@ def test_a_model_by_name_has_all_its_digits_whatever_precision_jax_has():
         assert found.coupling == "nested Gumbel-max 0.3"
     wanted = switching_table(base, scenario, NestedGumbelMax({"street": ["bus", "tram"]}, 0.3, labels=MODES))
     np.testing.assert_allclose(found.counts, wanted.counts, atol=1e-12)
+
+
+def test_sums_that_leave_the_numbers_of_choosers_out_say_so():
+    base, scenario = _people(30)
+    frame = pd.DataFrame({"chosen": np.array(MODES)[_open(base).argmax(axis=1)]})
+    worlds = {"outcome": "chosen", "factual": base, "counterfactual": scenario, "labels": MODES}
+    rows = Rows(frame, **worlds, utilities=Utilities(MODEL, weights=np.full(30, 2.0)))
+    note = "WARNING: each row counts once: the weights of `Utilities` are for `switching` alone."
+    assert note in rows.transitions(MODEL, num_resamples=0).notes
+    assert note not in rows.switching().notes

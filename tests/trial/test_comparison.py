@@ -227,7 +227,8 @@ def test_pictures_are_repeatable(comparison, suffix):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"p": [0.3, 0.4, 0.2]}, "`factual` must sum to 1, got 0.9"),
+        ({"p": [0.3, 0.4, 0.2]}, "`factual` must sum to 1, got 0.9; correct them, or rescale them"),
+        ({"p": [30, 40, 30]}, "`factual` must sum to 1, got 100; if these count people, ask `Trial.from_counts`"),
         ({"q": [0.3, -0.4, 1.1]}, "`counterfactual` must not be negative, got -0.4"),
         ({"p": [0.3, float("nan"), 0.2]}, "`factual` must not contain NaN: number 2"),
         ({"q": [0.5, 0.5]}, "same number of outcomes, got 3 and 2"),
@@ -390,6 +391,24 @@ def test_the_summary_is_four_short_lines_about_better_and_worse():
     assert verdict.startswith("The choice of coupling matters: better may be anything from 67 to 100 %.")
     sure = compare([0.5, 0.5, 0.0], [0.0, 0.5, 0.5], 0, score=[0.0, 1.0, 2.0]).summary()
     assert "matters for the outcome, hardly for what is told above: P(1) may be" in sure
+
+
+def test_of_two_outcomes_without_a_score_the_summary_names_the_other():
+    _, data, coupling, verdict = (
+        Worlds({"no": 0.7, "yes": 0.3}, {"no": 0.5, "yes": 0.5}).compare("no").summary().split("\n")
+    )
+    assert data == "The data alone, whatever the coupling: 'yes' 29 to 71 %, the same 29 to 71 %."
+    assert coupling == "With Gumbel-max assumed: 'yes' 29 %, the same 71 %."
+    assert verdict == "The choice of coupling matters: 'yes' may be anything from 29 to 71 %."
+
+
+def test_the_best_outcome_says_what_is_better_of_known_laws_too():
+    by_rank = Worlds(P, Q, labels=LABELS, score=[0, 1, 2]).compare("dead").summary()
+    assert Worlds(P, Q, labels=LABELS, best="well").compare("dead").summary() == by_rank
+    with pytest.raises(InputError, match="`best` must be the first or the last"):
+        Worlds(P, Q, labels=LABELS, best="ill")
+    with pytest.raises(InputError, match="`best` is an end of an order"):
+        Worlds(dict(zip(LABELS, P, strict=True)), dict(zip(LABELS, Q, strict=True)), best="well")
 
 
 def test_what_rounding_leaves_of_zero_or_one_is_not_told():

@@ -99,7 +99,7 @@ def test_the_verdict_says_where_it_turns_and_what_that_does_not_say(curve):
     assert "However much the two worlds share, the effect is positive." in curve.summary()
     text = " ".join(str(curve).split())
     assert "says nothing about other couplings" in text
-    assert "the two laws are known" in text
+    assert "the probabilities are known" in text
     assert "noise correlation" in text
 
 

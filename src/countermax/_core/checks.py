@@ -231,9 +231,13 @@ def log_probs_from(name: str, values: Numbers, *, logits: bool = False, normalis
     if not np.isfinite(total) or total == 0:
         raise InputError(f"`{name}` must have a positive, finite sum, got {total:g}")
     if not normalise and abs(total - 1) > _SUM_TOLERANCE:
+        counts = (
+            "; if these count people, ask `Trial.from_counts` (--control, --treated), which has confidence intervals"
+        )
+        whole = (array == array.round()).all()
         raise InputError(
-            f"`{name}` must sum to 1, got {total:.6g}; if these count people, ask `Trial.from_counts` (--control, "
-            "--treated), which gives confidence intervals; if they are weights, pass normalise=True (--normalise)"
+            f"`{name}` must sum to 1, got {total:.6g}{counts if whole else ''}; correct them, or rescale them with "
+            "normalise=True (--normalise)"
         )
     with np.errstate(divide="ignore"):
         return np.log(array / total)

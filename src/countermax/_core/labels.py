@@ -380,8 +380,8 @@ class Labels:
             alike = next(filter(None, (self.resemblance(value) for value in extra)), "")
             raise InputError(
                 f"`{name}` must have one probability for each of the labels {listed(self.values)}, got "
-                f"{' and '.join(differences)}{alike}; give an outcome that cannot happen there the probability 0, "
-                "and name the outcomes with `labels` where other columns have names like theirs"
+                f"{' and '.join(differences)}{alike}; give an outcome that cannot happen there the probability 0 "
+                "(of utilities -inf), and name the outcomes with `labels` where other columns have names like theirs"
             )
         return other.places(self.values)
 

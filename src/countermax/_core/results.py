@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MOST_LINES = 24
 """Lines of a table that are printed; frames and JSON have them all."""
 _MOST_LISTED = 12  # names in a message
+_MOST_ON_PAGE = 20_000  # rows of numbers; 150,000 are 54 MB
 _COUNTED = "number ", "count("  # beginnings of quantities that count people
 _ACROSS = 6  # columns of numbers side by side; more go into a second table
 
@@ -217,7 +218,11 @@ class AbstractResult(ABC):
         elements += [each for each in map(page.paragraph, self._all_notes()) if each not in elements]
         if self.methods():
             elements += [page.heading("Methods"), page.paragraph(self.methods())]
-        return page.write_page(Path(path), self.title, [*elements, page.preformatted("All numbers", self.to_json())])
+        if len(self.rows) > _MOST_ON_PAGE:
+            elements.append(page.paragraph(f"All {len(self.rows):,} rows of numbers: see to_csv() (--out)."))
+        else:
+            elements.append(page.preformatted("All numbers", self.to_json()))
+        return page.write_page(Path(path), self.title, elements)
 
     def __rich__(self) -> Group:
         answer, notes = map(Text, self._answer()), map(Text, self._all_notes())

@@ -8,6 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import repeat
 from typing import Any, final
 
@@ -54,6 +55,8 @@ def as_frame(frame: Any, first_row: int = 0, where: Where | None = None) -> "Abs
 def no_column(argument: str, name: Hashable, columns: Sequence[Hashable]) -> str:
     """That there is no such column, and which one may be meant."""
     alike = next((f"; {each!r} differs in how it is written" for each in columns if looks(each) == looks(name)), "")
+    if near := () if alike else get_close_matches(str(name), [str(each) for each in columns], 1, 0.75):
+        alike = f"; is {near[0]!r} meant?"
     if isinstance(name, str) and {part.strip() for part in name.split(",")} <= {*columns}:
         alike = "; name several columns by a list"
     return f"`{argument}` must name a column, got {name!r}; the columns are {listed(columns)}{alike}"

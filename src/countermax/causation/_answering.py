@@ -222,7 +222,17 @@ def _values(asked: _Asked, evidence: Evidence, crossed: Crossed | None) -> dict[
             found |= {} if np.isnan(value.lower) else {(question.name, name): Bounds(*map(float, value))}
         elif (question.name, ANY) in found and not chose_unseen(question, evidence, asked.people):  # who chose is known
             found[question.name, name] = float(value)
-    return found
+    return {(name, kind): _inside(value, found[name, ANY]) if kind == MONOTONE else value
+            for (name, kind), value in found.items()}  # fmt: skip
+
+
+def _inside(some: Bounds | float, every: Bounds | float) -> Bounds | float:
+    """A range over some couplings, within that over all of them: where outcomes are missing, neither need be sharp."""
+    assert isinstance(some, Bounds)
+    assert isinstance(every, Bounds)
+    if some.lower == some.upper:
+        return some
+    return Bounds(*(min(max(each, every.lower), every.upper) for each in some))
 
 
 def _rows(asked: _Asked, values: Mapping[tuple[str, str], Bounds | float], intervals: Intervals) -> tuple[Row, ...]:

@@ -170,7 +170,7 @@ class Causation(AbstractResult):
         else:
             ends = _said(whole[name]._replace(ci_lower=None))
             lines.append(f"The choice of coupling matters: {name} may be anything from {ends}.")
-        if self.level is not None and "(" in said:
+        if self.level is not None and any("(" in _said(whole[each]) for each in told):
             lines[-1] += f" In parentheses: {confidence(self.level)} confidence intervals."
         return "\n".join(lines)
 
@@ -198,7 +198,7 @@ class Causation(AbstractResult):
         meanings = "; ".join(f"{name} ({meaning})" for name, meaning in self.meanings.items())
         return (
             f"We asked: {self.title.removesuffix('?')}? Of {whom} we report {meanings}. Bounds are "
-            f"{'cross-fitted' if crossed else 'sharp'} over all couplings that the data allow (Tian and Pearl 2000; Li "
+            f"{'taken' if crossed else 'sharp'} over all couplings that the data allow (Tian and Pearl 2000; Li "
             f"and Pearl 2024){families}.{f' Single answers assume {single}.' if single else ''} "
             f"{design_words(self.notes)}{interval_methods(self.level, crossed=crossed)}"
             f"Assumptions: {' '.join(self.assumptions)} "

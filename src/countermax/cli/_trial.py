@@ -21,10 +21,10 @@ from countermax.cli._shared import (
 
 _TRIAL = declared("trial/_trial.py:Trial").without("data", "design").optional()
 _DESIGN = declared("trial/_trial.py:Design")
-_WORLDS = declared("trial/_worlds.py:Worlds").without("names", "observational").optional()
+_WORLDS = declared("trial/_worlds.py:Worlds").without("observational").optional()
 _COMPARE, _CAUSES = (declared(f"trial/_trial.py:Trial.{verb}") for verb in ("compare", "causes"))
 _CAUSES_OF_ROWS = declared("tables/_problem.py:Rows.causes").without("arms")
-_BOTH = ("labels", "score", "best")  # parameters of a trial and of two known laws
+_BOTH = ("labels", "score", "best", "names")  # parameters of a trial and of two known laws
 _OF_ROWS = ("outcome", "arm", "missing", "observational")
 
 Data = Annotated[
@@ -104,6 +104,7 @@ def _problem(given: Typed, data: str | Path | None) -> Any:
         if absent:
             held = {"outcome": "--outcome (the column with the outcomes)", "arm": "--arm (the column with the arms)"}
             raise InputError(f"{data} needs {' and '.join(map(held.__getitem__, absent))}")
+        _refuse(["names"] * ("names" in given), "goes without a file of people, whose arms have names")
         design = given.of(_DESIGN)
         return Trial(data, **given.of(_TRIAL), design=Design(**design) if design else None)
     of_rows = [name for name in given if name in _DESIGN or name in _OF_ROWS]
@@ -116,9 +117,11 @@ def _problem(given: Typed, data: str | Path | None) -> Any:
             f"given; {' and '.join(absent)} is missing"
         )
     _refuse([name for name in ("control", "treated") if laws and name in given], "goes without --factual")
+    _refuse(["level"] * (bool(laws) and "level" in given), "goes without --factual: what is known has no intervals")
     values = [numbers(f"--{name}", given[name]) for name in pair]
     group = (_WORLDS if laws else _TRIAL.without(*_OF_ROWS)).without(*pair)
-    return (Worlds if laws else Trial.from_counts)(*values, **given.of(group))
+    named = {"names": words(given["names"])} if "names" in given else {}
+    return (Worlds if laws else Trial.from_counts)(*values, **given.of(group) | named)
 
 
 def _refuse(names: list[str], why: str) -> None:

@@ -269,8 +269,12 @@ def _notes(
             f"Left out are numbers about everybody that need the joint law of {len(worlds.labels):,} by "
             f"{len(worlds.labels):,} outcomes."
         )
+    here, there = told_apart(worlds.names)
+    meanings = ["Agreement: the same outcome under both."] if any(each.quantity == "agreement" for each in rows) else []
     if worlds.scores is not None:
         notes.append(sentence(score_words(worlds.labels.names, worlds.scores)))
+        meanings.insert(0, f"Effect: the score under {there} less that under {here}.")
+    notes += [" ".join(meanings)] if meanings else []
     notes += order_note(worlds.labels, asked, worlds.order)
     best = next((name for name in _LEAST_VARIANCE if name in asked), None)
     if best is not None:
@@ -280,7 +284,6 @@ def _notes(
         )
     win = next((each for each in rows if each.quantity == WIN), None)
     if win is not None:
-        here, there = told_apart(worlds.names)
         ends = "" if win.ci_lower is None else f" ({span(win.ci_lower, win.ci_upper)})"
         notes.append(
             f"Win probability (Mann and Whitney): somebody under {there} does better than somebody else under {here} "
@@ -291,18 +294,16 @@ def _notes(
 
 
 def family_notes(families: Sequence[str], level: float | None, known: str = "") -> list[str]:
-    """What the words of a table mean; what is `known` are the two laws or arms, if not something else."""
-    words = [f"Any coupling: smallest to largest answer compatible with {known or 'the two laws'}."]
+    """What the words of a table mean; what is `known` are two distributions or arms, if not something else."""
+    words = [f"Any coupling: smallest to largest answer compatible with {known or 'both distributions'}."]
     if level is not None:
         words = [
             f"(...): {confidence(level)} confidence interval, not simultaneous. Any coupling: smallest to "
             f"largest answer compatible with {known or 'the two arms'}; its interval covers that whole range."
         ]
     if STABLE in families:
-        there = "law" if level is None else "arm"
-        words.append(
-            f"Stable couplings: an outcome changes only to one that is relatively more likely in the other {there}."
-        )
+        there = "under the other distribution" if level is None else "in the other arm"
+        words.append(f"Stable couplings: an outcome changes only to one that is relatively more likely {there}.")
     return [" ".join(words)]
 
 

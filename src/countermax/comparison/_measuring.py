@@ -95,8 +95,11 @@ class Found(NamedTuple):
 def assumed(level: float | None) -> tuple[str, ...]:
     """What the numbers take as given: two known laws, or two arms that were sampled."""
     if level is None:
-        return ("the two laws are known; how well they were estimated is not included.",)
-    return ("the two arms are comparable: randomised, or alike in all that matters.",)
+        return ("the probabilities are known; how well they were estimated is not included.",)
+    return (
+        "the two arms are comparable: randomised, or alike in all that matters. For a person who chose her "
+        "treatment, a trial alone says nothing.",
+    )
 
 
 def design_words(notes: Iterable[str]) -> str:

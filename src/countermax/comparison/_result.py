@@ -149,7 +149,9 @@ class Comparison(AbstractResult):
             )
         told = {"better": "better", "worse": "worse", "same": "the same"}
         if not self._has_score:
-            told = {f"P({self.labels[self.seen]})": "the same"}
+            others = [each for each in range(len(self.labels)) if each != self.seen]
+            told = {f"P({self.labels[each]})": repr(self.labels[each]) for each in others if len(others) == 1}
+            told[f"P({self.labels[self.seen]})"] = "the same"
         told = {quantity: said for quantity, said in told.items() if (quantity, PERSON) not in self._impossible}
         whose = f" ({self.sample})" if self.sample else ""
         said = {name: self._told(told, name) for name in (ANY, *self.couplings[:1])}
@@ -177,7 +179,8 @@ class Comparison(AbstractResult):
         return (
             f"We asked what a person with outcome {self.labels[self.seen]!r} under {here} would have had under {there}"
             f"{f' ({self.sample})' if self.sample else ''}. Counterfactual probabilities were computed exactly"
-            f"{f' under {names}' if names else ''}, with sharp bounds over all couplings of the two arms"
+            f"{f' under {names}' if names else ''}, with sharp bounds over all couplings of the two "
+            f"{'distributions' if self.level is None else 'arms'}"
             f"{'' if self.known.unknown else ' and over counterfactually stable ones'} "
             "(Oberst and Sontag 2019; Lorberbom et al. 2021; Haugh and Singal 2022). "
             f"{''.join(each.methods() for each in self._beside.values())}"

@@ -18,7 +18,7 @@ from countermax.comparison._asking import refuse_families
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import as_couplings
 from countermax.tables._groups import added_up, rows_of
-from countermax.tables._notes import count_notes, label_notes, what_is_known
+from countermax.tables._notes import count_notes, label_notes, unweighted_note, what_is_known
 from countermax.tables._probabilities import Predicted
 from countermax.tables._reading import AbstractSums, Chunk, RowCounts, RowReader
 from countermax.tables._refit import Refitted, Refitting
@@ -129,6 +129,7 @@ def table_causes(
                 *_averages(questions, count),
                 *(["Outcomes seen are not used here."] if refitting is None and reader.outcome is not None else []),
                 what_is_known(reader, refitting),
+                *unweighted_note(reader),
                 *label_notes(reader, chosen.values()),
                 *count_notes(sums.counts),
             ),

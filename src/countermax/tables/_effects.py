@@ -18,7 +18,7 @@ from countermax.couplings import AbstractCoupling, Gadget2, Independent, Inverse
 from countermax.intervals import Interval
 from countermax.tables import _scores
 from countermax.tables._groups import added_up, rows_of
-from countermax.tables._notes import count_notes, label_notes, shown_name, what_is_known
+from countermax.tables._notes import count_notes, label_notes, shown_name, unweighted_note, what_is_known
 from countermax.tables._reading import Chunk, RowCounts, RowReader
 from countermax.tables._refit import Refitted, Refitting
 from countermax.tables._scores import Compared, Scores
@@ -148,7 +148,7 @@ def table_effects(source: AbstractSource, compared: Compared, refitting: Refitti
             notes.append(f"(...): {confidence(refitted.level)} confidence interval.")
         elif mean_error is not None:
             notes.append(f"Standard error of the mean over rows: {', '.join(f'{each:.2g}' for each in mean_error)}.")
-        notes += label_notes(reader, compared.couplings.values())
+        notes += [*unweighted_note(reader), *label_notes(reader, compared.couplings.values())]
         return TableEffects(
             scores=scores.names,
             mean=scores.offset + sums.mean,

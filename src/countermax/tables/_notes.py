@@ -59,6 +59,14 @@ def label_notes(
     return notes
 
 
+def unweighted_note(reader: RowReader) -> list[str]:
+    """That sums over rows leave the numbers of choosers out."""
+    utilities = reader.question.utilities
+    if utilities is None or utilities.weights is None:
+        return []
+    return [f"{WARNING}each row counts once: the weights of `Utilities` are for `switching` alone."]
+
+
 def one_world(factual: AbstractProbabilities, other: AbstractProbabilities) -> bool:
     """Whether both worlds are read from the same columns, or predicted by one classifier without a change."""
     if isinstance(factual, Columns) and isinstance(other, Columns):

@@ -161,7 +161,9 @@ class FileSource(AbstractSource):
                 for column in world.names:
                     reader.frame.column(world.argument, column)
                 numbers += map(str, world.names)
-        numbers += [reader.weight_column] if reader.weight_column is not None else []
+        if reader.weight_column is not None:
+            reader.frame.column("weights", reader.weight_column)  # while all columns are there to be named
+            numbers.append(reader.weight_column)
         self._file.ask(self.question.outcome, numbers, others=others, records=records, flags=reader.needed)
 
 

@@ -201,8 +201,9 @@ def table_switching(source: AbstractSource, level: float) -> SwitchingTable:
     if not totals.whole.num_choosers > 0:
         raise InputError("`data` must have at least one chooser, got none")
     price = 1.0 if asked.money is None else float(asked.money)
+    unit = "units of utility" if asked.money is None else "units of money"
     words = (
-        "Surplus: by how much the best utility of a chooser rises.",
+        f"Surplus: by how much the best utility of a chooser rises, in {unit}.",
         f"(...): {confidence(level)} confidence interval for the sampling of choosers.",
     )
     name = name_of(asked.coupling)
@@ -218,7 +219,7 @@ def table_switching(source: AbstractSource, level: float) -> SwitchingTable:
             interval=_interval(sums.cells[0], sums.cells[1], count, level),
             surplus=sums.cells[2] / price,
             logsums=(float(logsums[0]), float(logsums[1])),
-            unit="units of utility" if asked.money is None else "units of money",
+            unit=unit,
             groups=groups,
             **sums.counts.shown,
             sample=f"{count:,} rows" if count > 1 else "one row",

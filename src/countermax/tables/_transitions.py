@@ -22,7 +22,7 @@ from countermax.intervals import Interval
 from countermax.intervals._interval import Bootstrap, check_level, percentile_interval
 from countermax.tables._answers import answer_rows, read_coupling
 from countermax.tables._groups import added_up, rows_of
-from countermax.tables._notes import calibration_note, count_notes, label_notes, what_is_known
+from countermax.tables._notes import calibration_note, count_notes, label_notes, unweighted_note, what_is_known
 from countermax.tables._reading import AbstractSums, Chunk, RowCounts
 from countermax.tables._refit import Refitted, Refitting
 from countermax.tables._sources import AbstractSource
@@ -263,6 +263,7 @@ def table_transitions(
             low, high = (_parts(each[..., place], size) for each in limits)
             interval, whole = Interval(low[0], high[0], level), Interval(low[1], high[2], level)
         notes = label_notes(reader, [coupling], np.rint(counts.sum(axis=1)).astype(np.int64))
+        notes += unweighted_note(reader)
         if interval is not None:
             of_any = "" if whole is None else f", of '{ANY}' for that whole range"
             notes = [f"(...): {confidence(level)} bootstrap confidence interval{of_any}.", *notes]

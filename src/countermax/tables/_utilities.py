@@ -27,7 +27,8 @@ class Utilities:
     Args:
         coupling: Choice model: gumbel-max for the logit; nested-gumbel-max-0.5[bus|tram], a file with nests
             (.json, .yaml as of ActivitySim) or a `NestedGumbelMax` for the nested logit.
-        weights: Column with the number of choosers that each row stands for; by default one. Of a frame also an array.
+        weights: Column with the number of choosers that each row stands for, in `switching`; by default one. Of a
+            frame also an array.
         money: Marginal utility of money, so that surplus is in its unit; by default it is in that of utility.
     """
 

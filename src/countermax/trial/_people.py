@@ -22,7 +22,7 @@ from countermax._core.labels import (
     spelling_notes,
 )
 from countermax._core.words import WARNING, percent
-from countermax._tables.frames import AbstractFrame, Codes, Floats
+from countermax._tables.frames import AbstractFrame, Codes, Flags, Floats
 
 MISSING_RULES = ("refuse", "worst", "drop")
 
@@ -113,7 +113,7 @@ def read_people(
         if missing == "worst":
             notes.append(
                 f"{count:,} of {len(outcome):,} people ({whose}) have no outcome: bounds cover whatever they had. What "
-                "a single coupling says needs every outcome: say missing='drop' for that."
+                "a single coupling says needs every outcome: say missing='drop' (--missing drop) for that."
             )
         if missing == "drop":
             share = percent(count / len(outcome))
@@ -225,15 +225,23 @@ def _groups(frame: AbstractFrame, argument: str, name: Hashable, rows: Codes) ->
         place_of = {value: place for place, value in enumerate(ordered)}
         codes.append(np.array([*map(place_of.__getitem__, values), -1])[places[rows]])
         found.append(ordered)
-    lacking = int((np.min(codes, axis=0) < 0).sum())
-    if lacking:
-        raise InputError(f"`{argument}` is missing for {lacking:,} people; fill it in, or drop them")
+    _check_known(frame, argument, name, np.min(codes, axis=0) >= 0, rows)
     sizes = [len(each) for each in found]
     present, group = np.unique(np.ravel_multi_index(codes, sizes), return_inverse=True)
     values = [[each[place] for each, place in zip(found, places, strict=True)]
               for places in zip(*np.unravel_index(present, sizes), strict=True)]  # fmt: skip
     names = [each[0] if len(each) == 1 else ", ".join(map(name_of, each)) for each in values]
     return _Groups(group, names, [", ".join(map(name_of, each[:-1])) for each in values])
+
+
+def _check_known(frame: AbstractFrame, argument: str, name: Hashable, known: Flags, rows: Codes) -> None:
+    """Refuses empty cells, the first of which is named."""
+    if not known.all():
+        first, number = frame.row_name(int(rows[known.argmin()])), int((~known).sum())
+        empty, it = ("one empty cell", "it") if number == 1 else (f"{number:,} empty cells, the first", "them")
+        raise InputError(
+            f"`{argument}` must be known, but column {_column(name)} has {empty} in {first}; fill or drop {it}"
+        )
 
 
 def _in_order(values: Sequence[Any]) -> list[Any]:
@@ -251,8 +259,7 @@ def _arms(frame: AbstractFrame, name: Hashable, arms: tuple[Hashable, Hashable])
     """0 for the control, 1 for the treated, -1 for all others."""
     column = frame.column("arm", name)
     codes, values = frame.factorised(column)
-    if (codes < 0).any():
-        raise InputError(f"`arm` is missing for {int((codes < 0).sum()):,} people; fill it in, or drop them")
+    _check_known(frame, "arm", name, codes >= 0, np.arange(len(codes)))
     present = Labels(tuple(values), untyped=frame.untyped)
     read = reader(values, frame.kind_of(column))
     places = [present.places([read(each)])[0] for each in arms]

@@ -39,6 +39,7 @@ class Worlds:
         *,
         labels: Sequence[Hashable] | None = None,
         score: Numbers | Labelled | None = None,
+        best: Hashable | None = None,
         counterfactual_score: Numbers | Labelled | None = None,
         logits: bool = False,
         normalise: bool = False,
@@ -54,12 +55,13 @@ class Worlds:
                 asked.
             labels: Names of the outcomes, in their order; by default those that the numbers bring along.
             score: Score of each outcome (higher is better), by label; a list is in the order of the outcomes.
+            best: Best outcome: the good end of the order of the outcomes, whose ranks are then the score.
             counterfactual_score: Score in the other world, if it is another one.
             logits: Whether the numbers are logits instead of probabilities.
             normalise: Whether to rescale the numbers to sum to one.
             observational: Probabilities of people who chose, by world (`names`, and `elsewhere`) and then by outcome,
                 which together sum to one; for causes.
-            names: Names of the factual world and of the other one.
+            names: Names of the factual world and of the other one, or of the two arms.
         """
         given = Given(factual, counterfactual, observational, labels, names)
         self._labels, self.names = given.labels, given.names
@@ -76,8 +78,9 @@ class Worlds:
         if counterfactual_score is not None and score is None:
             raise InputError("`counterfactual_score` needs a `score`")
         self._scores = None
-        if score is not None:
-            here = given.score("score", score)
+        read_as = None if score is None else given.score("score", score)
+        here = with_best(given.labels, read_as, best, ordered=given.ordered)
+        if here is not None:
             other = counterfactual_score
             self._scores = here, here if other is None else given.score("counterfactual_score", other)
 
