@@ -184,9 +184,10 @@ class BestChanges(AbstractCohortResult):
         )
         kind = "best sequence fixed in advance" if self.changes.plan == "fixed" else kind
         between = partial(meaning.between, gain=True)
-        promised = "" if best.interval is None else f"; in-sample {between(best.in_sample, best.in_sample)}"
-        level = "" if best.interval is None else f" ({confidence(best.interval.level)} interval "
-        known = level and f"{level}{between(*best.interval[:2])}){promised}"
+        known = ""
+        if best.interval is not None:
+            level, promised = confidence(best.interval.level), between(best.in_sample, best.in_sample)
+            known = f" ({level} interval {between(*best.interval[:2])}); in-sample {promised}"
         safe = best.guaranteed
         other = (
             f" In-sample, another plan adds at least {between(safe.lower, safe.lower)} under each of them, this "
