@@ -208,3 +208,9 @@ def test_a_prefix_without_its_last_sign_is_named(data):
     result = run("transitions", data, "--outcome", "status", "--factual", "p", "--counterfactual", "q_")
     told = "--factual must be all that stands before the outcome in the names 'p_1', 'p_2', 'p_3': 'p_', got 'p'"
     assert told in result.stderr
+
+
+def test_a_table_under_a_wrong_ending_is_told_how_to_be_called(data):
+    wrong = data.rename(data.with_suffix(".parquet"))
+    error = run("transitions", wrong, *ASK).stderr
+    assert "it is damaged or no Parquet file; if it is another format, end its name in .csv or .jsonl" in error
