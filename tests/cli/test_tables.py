@@ -184,3 +184,33 @@ def test_options_of_people_and_of_predictions_are_not_mixed(predictions, typed, 
     result = run("causes", predictions, *typed, "--event", "well")
     assert result.exit_code == 2
     assert told in result.output
+
+
+def test_who_interrupts_is_told_what_is_left(data, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Rows, "write", stop)
+    asked = ["counterfactuals", data, "--outcome", "status", "--factual", "p1,p2,p3", "--counterfactual", "q1,q2,q3"]
+    asked += ["--labels", 'dead,"ill, at home",well']
+    result = run(*asked, "--out", tmp_path / "answers.csv")
+    assert result.exit_code == 130
+    assert result.stderr == f"countermax: interrupted; {tmp_path / 'answers.csv'} was not written\n"
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "_UNFINISHED").touch()
+    told = f"interrupted; the same command without --overwrite resumes {tmp_path / 'begun'}"
+    assert told in run(*asked, "--out", tmp_path / "begun").stderr
+
+
+def test_a_prefix_without_its_last_sign_is_named(data):
+    frame = pd.read_csv(data)
+    frame.rename(columns=lambda name: f"{name[0]}_{name[1]}" if len(name) == 2 else name).to_csv(data, index=False)
+    result = run("transitions", data, "--outcome", "status", "--factual", "p", "--counterfactual", "q_")
+    told = "--factual must be all that stands before the outcome in the names 'p_1', 'p_2', 'p_3': 'p_', got 'p'"
+    assert told in result.stderr
+
+
+def test_a_table_under_a_wrong_ending_is_told_how_to_be_called(data):
+    wrong = data.rename(data.with_suffix(".parquet"))
+    error = run("transitions", wrong, *ASK).stderr
+    assert "it is damaged or no Parquet file; if it is another format, end its name in .csv or .jsonl" in error

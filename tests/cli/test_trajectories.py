@@ -160,7 +160,7 @@ def spoil_policy(change):
             spoil_policy(lambda each: each.assign(probability=[0.2, "x", 0.5, 0.5, 1, 0])),
             "row 1: `probability` must hold finite numbers, got 'x'",
         ),
-        (spoil_policy(lambda each: each.iloc[:4]), "must say what to do in state 0 (better), which the log leaves"),
+        (spoil_policy(lambda each: each.iloc[:4]), "but has none for 'better'"),
         (
             spoil_policy(lambda each: pd.concat([each, each.iloc[[0]]])),
             "row 6: `action` must be given once in state ill, but is there twice, got 'wait'",

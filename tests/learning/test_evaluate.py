@@ -107,6 +107,8 @@ def test_bad_input_is_refused(as_users_call):
     ):
         with pytest.raises(InputError, match=message):
             evaluate(couplings, RandomPairs(4), Disagreement(), key=KEY, reference=reference)
+    with pytest.raises(InputError, match="`key` must be one key of random numbers"):
+        evaluate(COUPLINGS, RandomPairs(4), Disagreement(), key=0)
 
 
 def test_a_loss_that_is_no_number_is_an_error():

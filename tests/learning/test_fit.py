@@ -302,6 +302,7 @@ def test_patience_ends_a_run_without_progress(tmp_path):
             for name in ("steps", "batch_size", "num_held_out", "evaluate_every", "patience")
             for value, words in ((0, "at least 1, got 0"), (-1, "at least 1, got -1"), (1.5, "a whole number, got 1.5"))
         ),
+        (lambda: train(tiny(), *TASK, key=0), r"`key` must be one key .*`jax.random.key\(0\)` for instance, got 0"),
         (lambda: train(tiny(), *TASK, key=KEY, steps=2**31), "`steps` must be at most 2147483647"),
         (lambda: train(tiny(), *TASK, key=KEY, patience=True), "`patience` must be a whole number, got True"),
         (lambda: train(tiny(), *TASK, key=KEY, learning_rate=0.0), "`learning_rate` must be above 0.0, got 0.0"),

@@ -140,7 +140,7 @@ def test_a_state_that_a_policy_writes_another_way_is_named_beside_the_one_it_lac
     _frame().to_csv(tmp_path / "log.csv", index=False)
     decisions = pd.DataFrame({"state": ["Ill", "worse"], "action": ["wait", "wait"]})
     decisions.to_csv(tmp_path / "policy.csv", index=False)
-    with pytest.raises(InputError, match="which the log leaves; 'Ill', 'ill' differ in how they are written"):
+    with pytest.raises(InputError, match="has none for 'ill'; 'Ill', 'ill' differ in how they are written"):
         read_log_and_policy(tmp_path / "log.csv", tmp_path / "policy.csv")
 
 

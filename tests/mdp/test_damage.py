@@ -94,7 +94,7 @@ def test_parquet_with_texts_that_are_not_utf_8_is_refused_in_one_line(tmp_path):
     ("policy", "message"),
     [
         (b"", "must begin with a line of column names, but is empty"),
-        (b"state,action,probability\n", "must say what to do in state 1 (ill), which the log leaves"),
+        (b"state,action,probability\n", "must have a row for each state in which the log acts, but has none for 'ill'"),
         (b"state,action,probability\nill,wait,0.5\n", "must sum to one in each state, got 0.5 in state 1 (ill)"),
         (b"state,action,probability\nill,wait,-1\nill,treat,2\n", "must be finite and not negative, got -1 in state 1"),
         (b"state,action,probability\nill,wait,nan\n", "row 0: `probability` must hold finite numbers, got 'nan'"),
@@ -103,7 +103,10 @@ def test_parquet_with_texts_that_are_not_utf_8_is_refused_in_one_line(tmp_path):
             "`action` must be given once in state ill",
         ),
         (b"state,action\nill,wait\nill,treat\n", "must have a column probability if a state has several actions, as"),
-        (b"state,action,probability\n ill,wait,1\n", "must say what to do in state 2 (ill), which the log leaves"),
+        (
+            b"state,action,probability\n ill,wait,1\n",
+            "must have a row for each state in which the log acts, but has none for 'ill'",
+        ),
         (HEADER + b"a,0,ill,wait,home,1\n", "but has those of a log; are the two files swapped?"),
     ],
 )

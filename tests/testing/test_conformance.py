@@ -181,6 +181,11 @@ def test_a_report_prints_itself_and_becomes_a_frame_json_and_a_picture():
     assert [text.get_text() for text in axes.texts] == ["holds", "broken"]
 
 
+def test_a_seed_is_no_key(as_users_call):
+    with pytest.raises(InputError, match="`key` must be one key of random numbers"):
+        check_coupling(Independent(), 3, key=0)
+
+
 def test_a_coupling_is_checked_with_its_own_number_of_outcomes():
     with pytest.raises(InputError, match="`num_outcomes` must be the coupling's own, 3, got 4"):
         check_coupling(InverseCDF([2, 0, 1]), 4, key=jax.random.key(0))

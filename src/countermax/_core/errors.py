@@ -22,5 +22,8 @@ def refusing(what: str, *kinds: type[Exception]) -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, but for what follows in further lines."""
-    return str(error).strip().partition("\n")[0]
+    """What an error says, but for what follows in further lines; what is no Parquet file is said to be none."""
+    line = str(error).strip().partition("\n")[0]
+    if "Parquet magic bytes" in line:
+        return "it is damaged or no Parquet file; if it is another format, end its name in .csv or .jsonl"
+    return line

@@ -19,10 +19,10 @@ from typing import Any
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _ECHO = 0.5  # seconds in which a second signal is the first one again: terminals and wrappers both pass it on
-_LAST_WORDS = b"countermax: interrupted\n"
 _SHOW_CURSOR = b"\x1b[?25h"  # a progress bar hides it
 _asked: list[tuple[int, float]] = []
 _unwound: list[None] = []
+_left: list[Callable[[], str]] = []
 
 
 class Stopped(KeyboardInterrupt):
@@ -46,7 +46,8 @@ def listen(clean_up: Callable[[], None]) -> None:
         with contextlib.suppress(Exception):
             clean_up()
         with contextlib.suppress(OSError):
-            os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + _LAST_WORDS)
+            words = f"countermax: {_last_words()}\n".encode(errors="backslashreplace")
+            os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + words)
         os._exit(stop_status())
 
     def tell(lost: Any) -> None:
@@ -57,6 +58,22 @@ def listen(clean_up: Callable[[], None]) -> None:
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, heed)
+
+
+@contextmanager
+def leaving(told: Callable[[], str]) -> Iterator[None]:
+    """A block that, if it is interrupted, leaves something behind: `told` says what."""
+    _left.append(told)
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        raise Stopped(_last_words()) from stopped
+    finally:
+        _left.pop()
+
+
+def _last_words() -> str:
+    return "; ".join(filter(None, ("interrupted", *(told() for told in _left))))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ _PLAIN = {"±": "+/-", "…": "...", "→": "->", "←": "<-"}
 _ERRORS = "countermax"
 _SETTING = re.compile(r"\b([a-z_]+)=(?:True(?: \(--[a-z-]+\))?|'([a-z]+)')")  # as Python takes it
 _ARGUMENT = re.compile(r"`(?:--)?([a-z_]+)`(?: \(--[a-z-]+\))?")
-_METHODS = {"write_page": "page"}  # and the options that do the same
+_METHODS = {"write_page": "page", "target": "out"}  # and the options that do the same
 
 
 def want_traceback(wanted: bool) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from countermax._core.files import check_outputs
+from countermax._core.interruption import leaving
 from countermax.cli._declared import Group, Typed, declared, with_options
 from countermax.cli._shared import Address, Outputs, Overwrite, connect, one_line_errors, show, words
 
@@ -49,12 +50,22 @@ def counterfactuals(
     """
     if Path(out).suffix and not (out.endswith("/") or Path(out).is_dir()):  # the library looks after folders
         check_outputs([("--out", out)], [data, given.get("coupling", "")], overwrite=overwrite)
-    found = rows_of(given, data, address).write(out, **given.of(_WRITE), overwrite=overwrite)
+    with leaving(lambda: _left_of(out)):
+        found = rows_of(given, data, address).write(out, **given.of(_WRITE), overwrite=overwrite)
     over = {"any": "any coupling", "stable": "stable couplings"}.get(given.get("bounds", "any"))
     show(f"coupling: {found.coupling}" + (f"; bounds are over {over}" if over else ""))
     show("\n".join(found.notes))
     what = f"{found.num_rows:,} rows"
     show(f"written: {out} ({what})" if found.is_new else f"{out} is complete already ({what}); nothing was written")
+
+
+def _left_of(out: str) -> str:
+    """What an interrupted command leaves: a folder keeps the parts that are done, a file appears whole."""
+    from countermax.tables._parquet import UNFINISHED
+
+    if (Path(out) / UNFINISHED).exists():
+        return f"the same command without --overwrite resumes {out}"
+    return "" if "://" in out else f"{out} was not written"
 
 
 @one_line_errors

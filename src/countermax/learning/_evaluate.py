@@ -9,6 +9,7 @@ from jaxtyping import PRNGKeyArray
 from numpy.typing import NDArray
 
 from countermax import _plotting as plotting
+from countermax._core.checks import as_key
 from countermax._core.errors import InputError
 from countermax._core.page import Sheet
 from countermax._core.quantities import as_choice, as_count
@@ -127,7 +128,7 @@ def evaluate(
     if OPTIMUM in asked:
         raise InputError(f"no coupling can be called {OPTIMUM!r}: that is the row of the optimum; choose another name")
     reference = as_choice("`reference`", next(iter(asked)) if reference is None else reference, asked)
-    log_p, log_q = draw_pairs(pairs, num_pairs, key=key)
+    log_p, log_q = draw_pairs(pairs, num_pairs, key=as_key(key))
     losses = {name: np.asarray(expected_losses(each, loss, log_p, log_q), np.float64) for name, each in asked.items()}
     for name, values in losses.items():
         if not np.isfinite(values).all():

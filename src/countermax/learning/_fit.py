@@ -17,6 +17,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from countermax._core.checks import as_key
 from countermax._core.errors import InputError
 from countermax._core.quantities import as_amount, as_count
 from countermax._pairs import FixedPair, Pairs, draw_pairs, num_outcomes_of
@@ -130,7 +131,7 @@ def fit_many(
         raise InputError("`couplings` must not be empty")
     steps, batch_size, objective = training.steps, training.batch_size, as_objective(training.objective)
     stretch = -(-steps // 20) if training.evaluate_every is None else training.evaluate_every
-    key_steps, key_held_out, key_scale = jax.random.split(key, 3)
+    key_steps, key_held_out, key_scale = jax.random.split(as_key(key), 3)
     count = len(couplings)
     params, rest = eqx.partition(stack("couplings", couplings), eqx.is_inexact_array)
     if not jax.tree.leaves(params):

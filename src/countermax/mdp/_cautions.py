@@ -196,10 +196,10 @@ def told_of_censoring(censored: int, count: int, *, carried_on: bool) -> tuple[s
     what = (
         "carried on with the model in both worlds, the factual one by what was usually done"
         if carried_on
-        else "compared up to where they stop. Those that ended are compared up to the horizon; expected numbers and "
-        "means of all episodes follow everybody as long as the log does, assuming independent censoring (Kaplan-Meier)"
+        else "compared up to where they stop, the others up to the horizon. Means and expected numbers follow "
+        "everybody as long as the log does, assuming independent censoring (Kaplan-Meier)"
     )
-    return (f"{censored} of {count} episodes are censored, stopping before their end: {what}.",) if censored else ()
+    return (f"{censored} of {count} episodes are censored: {what}.",) if censored else ()
 
 
 def _where(log: EpisodeLog, states: Bool[np.ndarray, " s"]) -> str:

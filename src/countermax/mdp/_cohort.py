@@ -633,6 +633,7 @@ class Cohort:
             self.horizon,
             self.discount,
             len(self.log),
+            0 if self._setting.censored == "model" else self._censored,
             self._meaning,
         )
 

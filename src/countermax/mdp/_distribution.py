@@ -109,11 +109,8 @@ class ReturnDistribution(AbstractCohortResult):
             f"the mean return would be {number(self.mean)}, and {number(self.cvar(worst))} in the worst "
             f"{100 * worst:g} % of episodes"
         )
-        if self.effective_sample_size < FEW_EPISODES:
-            return (
-                f"Importance sampling is not to be trusted here: its effective sample size is {size}. If the few "
-                f"episodes that count are like all others, {told} under the target policy."
-            )
+        if self.effective_sample_size < FEW_EPISODES:  # a warning says so
+            return f"If the few episodes that count are like all others, {told} under the target policy."
         return (
             f"Under the target policy {told}. This is by {kind} importance sampling, with an effective sample size of "
             f"{size}."

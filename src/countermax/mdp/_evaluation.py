@@ -26,7 +26,7 @@ from countermax.mdp._process import FiniteMDP
 from countermax.mdp._replays._course import Setting, VaryingRewards
 from countermax.mdp._replays._persistent import possible_returns
 from countermax.mdp._replays._trajectories import Trajectories
-from countermax.mdp._results import AbstractCohortResult, Context, counted
+from countermax.mdp._results import AbstractCohortResult, Context, counted, told_interval
 
 Model: TypeAlias = FiniteMDP | Callable[[EpisodeLog], FiniteMDP]
 
@@ -104,18 +104,20 @@ class PolicyEvaluation(AbstractCohortResult):
         raise KeyError(f"no estimate is called {name!r}; there are {', '.join(each.name for each in self.estimates)}")
 
     def _summary(self) -> str:
-        told = [
-            f"The logged episodes earned {number(self['observed return'].value)} on average; the model says "
-            f"{number(self['model-based'].value)} of {self.target}, whatever the coupling."
-        ]
-        weighted, size = self["weighted importance sampling"].value, number(self.effective_sample_size, 1)
-        if self._few:
-            told.append(f"Importance sampling is not to be trusted here: its effective sample size is {size}.")
-        else:
-            told.append(
-                f"Weighted importance sampling says {number(weighted)}, from an effective sample size of {size}."
-            )
-        return " ".join(told)
+        observed, model, weighted = (
+            self[name] for name in ("observed return", "model-based", "weighted importance sampling")
+        )
+        told = (
+            f"{self.context.told_mean(observed.value or 0.0)}; the model says "
+            f"{number(model.value)}{told_interval(model.interval)} of {self.target}, whatever the coupling."
+        )
+        if self._few:  # a warning says so
+            return told
+        size = number(self.effective_sample_size, 1)
+        return (
+            f"{told} Weighted importance sampling says {number(weighted.value)}{told_interval(weighted.interval)}, "
+            f"from an effective sample size of {size}."
+        )
 
     @property
     def _few(self) -> bool:

@@ -212,8 +212,9 @@ def policy_from_frame(frame: "pd.DataFrame", log: EpisodeLog) -> Floats:
         hint = f"; {listed(alike)} differ in how they are written" if alike else hint
         more = int((silent & needed).sum()) - 1
         raise InputError(
-            f"the policy must say what to do in {named('state', state, log.state_names)}, which the log leaves"
-            f"{f' (and in {more} more)' if more else ''}{hint}"
+            "the policy must have a row for each state in which the log acts, but has none for "
+            f"{listed(log.state_names[state : state + 1]) if log.state_names else f'state {state}'}"
+            f"{f' (and {more} more)' if more else ''}{hint}"
         )
     policy[silent] = 1 / log.num_actions  # never left in the log: nothing is decided there
     return policy_rows(log, policy)

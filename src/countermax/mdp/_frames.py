@@ -91,7 +91,9 @@ def arranged(frame: "pd.DataFrame", columns: Mapping[str, str] | None, score: Ma
 
 def _told_of_open(count: int, alone: list[Hashable]) -> list[str]:
     """What becomes of the last rows of episodes without an outcome."""
-    left = f"Left out: {listed(alone)}, of one row and without an outcome, so that no step is known."
+    many = "1 episode" if len(alone) == 1 else f"{len(alone)} episodes"
+    named = f"{listed(alone[:3])}{' ...' * (len(alone) > 3)}"
+    left = f"Left out: {many} ({named}) of one row and without an outcome, so that no step is known."
     those = (
         "1 episode has no outcome: its last row says"
         if count == 1

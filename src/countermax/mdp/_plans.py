@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 
 from countermax import _plotting as plotting
 from countermax._core.results import Row, Table, tables_of
-from countermax._core.words import number, percent, span
+from countermax._core.words import confidence, number, percent
 from countermax.bounds import Bounds
 from countermax.couplings import AbstractCoupling
 from countermax.couplings._named import name_of
@@ -36,7 +36,6 @@ from countermax.mdp._results import (
     at,
     counted,
     draw_first,
-    told_interval,
     trusted,
     widest,
 )
@@ -57,12 +56,12 @@ _MONOTONE = (
     "been seen at most as likely. Gumbel-max need not be."
 )
 _OPTIMISM = (
-    "'In-sample' is the effect on the estimate that the plan was made on. It is too large, and may lie above the "
-    "interval: the plan that looks best of all owes part of its lead to chance in the log."
+    "'In-sample' is the effect on the estimate that the plan was made on. It tends to be too large: the plan that "
+    "looks best of all owes part of its lead to chance in the log."
 )
 _IN_SAMPLE = (
-    "Plans are made and judged on one process. If that is an estimate, their effects are too large: the plan that "
-    "looks best of all owes part of its lead to chance in the log. A posterior judges them."
+    "Plans are made and judged on one process. If that is an estimate, their effects tend to be too large: the plan "
+    "that looks best of all owes part of its lead to chance in the log. A posterior judges them."
 )
 
 
@@ -173,32 +172,32 @@ class BestChanges(AbstractCohortResult):
         return tuple(found)
 
     def _summary(self) -> str:
-        best = self.best
+        best, meaning = self.best, self.context.meaning
         most = f"at most {counted(len(self.plans), 'change')}"
+        earned = f"Episode {self.episode} earned {number(self.observed)}. " if meaning.rewards is None else ""
         if best is None or best.number <= SMALL:
-            return (
-                f"Episode {self.episode} earned {number(self.observed)}. No plan of {most} to what was done would have "
-                f"added anything, by {self.coupling}."
-            )
+            return f"{earned}No plan of {most} to what was done would have added anything, by {self.coupling}."
         kind = (
             "best plan that reacts to the state"
             if self.changes.aim == "coupling"
             else f"plan with the best worst case ({FAMILIES[self.changes.aim]})"
         )
         kind = "best sequence fixed in advance" if self.changes.plan == "fixed" else kind
-        promised = "" if best.interval is None else f"; in-sample {number(best.in_sample)}"
-        known, drawn = f"{told_interval(best.interval)}{promised}", self.context.meaning.drawn
+        between = partial(meaning.between, gain=True)
+        known = ""
+        if best.interval is not None:
+            level, promised = confidence(best.interval.level), between(best.in_sample, best.in_sample)
+            known = f" ({level} interval {between(*best.interval[:2])}); in-sample {promised}"
         safe = best.guaranteed
         other = (
-            f" In-sample, another plan adds at least {number(safe.lower)} under each of them, this one "
-            f"{number(best.worst)}: ask with aim any."
+            f" In-sample, another plan adds at least {between(safe.lower, safe.lower)} under each of them, this "
+            f"one {between(best.worst, best.worst)}: ask with aim any."
             if safe is not None and self.changes.aim != "any" and safe.lower > max(best.worst, 0) + SMALL
             else ""
         )
         return (
-            f"Episode {self.episode} earned {number(self.observed)}. By {self.coupling}, the {kind} with {most} would "
-            f"have added {number(best.effect)} to the {drawn}{known}.\n"
-            f"Over all couplings that draw afresh at each step it adds {span(*best.bounds['any'])}. That it "
+            f"{earned}By {self.coupling}, the {kind} with {most} would have {meaning.gain(best.effect)}{known}.\n"
+            f"Over all couplings that draw afresh at each step it adds {between(*best.bounds['any'])}. That it "
             f"{'helps' if best.effect > 0 else 'hurts'} {best.claim.sure}.{other}\n{self._told_ends(best)}"
             f"{self._told_path(best)}"
         )

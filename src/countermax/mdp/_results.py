@@ -126,7 +126,14 @@ class Context(NamedTuple):
     horizon: int
     discount: float
     num_episodes: int
+    num_cut: int
+    """How many of them are censored and not carried on: what came later counts in neither world."""
     meaning: Meaning
+
+    def told_mean(self, value: float) -> str:
+        """What the log earned on average, and who counts nothing only because nobody saw the end."""
+        cut = f", with {counted(self.num_cut, 'censored episode')} counted as 0" if self.num_cut else ""
+        return f"The mean {self.meaning.drawn} was {number(value)}{'' if self.meaning.rewards is None else cut}"
 
 
 class AbstractCohortResult(AbstractResult):
@@ -683,7 +690,7 @@ def _told_of_all(result: "Replay | Ranking") -> str:
     worth = result.mean_effect.plus(was)
     told = "" if result.fates is None or meaning.rewards is None else result.fates.told()
     return (
-        f"{told}The mean {meaning.drawn} was {number(was)}; under the other policy it would be "
+        f"{told}{result.context.told_mean(was)}; under the other policy it would be "
         f"{number(worth.number)}{told_interval(worth.interval)}, whatever the coupling."
     )
 

@@ -177,10 +177,16 @@ class Story(AbstractCohortResult):
         return "\n".join(told)
 
     def tables(self) -> list[Table]:
-        """Where it ends, then single decisions; without what is followed over time, which the picture shows."""
+        """Where it ends, then single decisions, once each and if they matter; the picture shows what is followed."""
         earned = self.returns._replace(quantity=self.meaning.drawn)
         found = [row for each in (earned, *self.ends, self.unfinished) for row in each.rows(f"episode {self.episode}")]
-        return tables_of(found) + tables_of(decision_rows(self.decisions_by_coupling) if self.decisions else ())
+        if f"P({self.meaning.drawn.removeprefix('chance of ')})" in [each.quantity for each in found]:
+            found = [each for each in found if each.quantity != self.meaning.drawn]
+        single = decision_rows(self.decisions_by_coupling) if self.decisions else ()
+        sizes = {each: max(abs(known or 0) for known in each[3:]) for each in single}
+        least = _NEXT_TO_NOTHING * max(sizes.values(), default=0) / 10
+        mattering = {each.quantity for each, size in sizes.items() if size > least}
+        return tables_of(found) + tables_of([each for each in single if each.quantity in mattering])
 
     @property
     def told(self) -> Told:
@@ -482,8 +488,11 @@ def _surely(story: Story) -> str:
     claim, meaning = story.claim, story.meaning
     sign = 1 if claim.effect > 0 else -1
     least = [sign * (each.lower if sign > 0 else each.upper) for each in (claim.bounds, claim.any_interval) if each]
+    told = f"{'raises' if sign > 0 else 'lowers'} the {meaning.measure}"
+    if least[0] < _NEXT_TO_NOTHING * abs(claim.effect):
+        return f"{told}, some by next to nothing"
     limit = "" if len(least) == 1 else f" (limit {meaning.size(max(least[1], 0.0))})"
-    return f"{'raises' if sign > 0 else 'lowers'} the {meaning.measure} by {meaning.size(least[0])} or more{limit}"
+    return f"{told} by {meaning.size(least[0])} or more{limit}"
 
 
 def _ranges(story: Story) -> str:
@@ -597,6 +606,7 @@ def _least(story: Story) -> str:
 
 _MOST_ENDS = 4
 _LIKELY = 0.05
+_NEXT_TO_NOTHING = 0.01  # as a share of the effect
 _BETWEEN = re.compile(r" \+ |, ")
 _LEVEL = re.compile(r"(.*\S)\s+(\d{1,6}(?:\.\d{1,6})?)")
 _NOTHING = ("", "none", "nothing")

@@ -95,8 +95,8 @@ class TableEffects(AbstractResult):
         words = [f"Over {self.num_rows:,} rows the change would have added {means} to the score on average."]
         if self.variance_bounds is not None:
             words.append(f"Whatever the coupling, the effect's variance is {span(*self.variance_bounds)}.")
-        chosen = shown_name(self.choice)
-        words.append(f"{chosen} has the least of those compared, {number(self.variances[self.choice])}: {self.reason}")
+        chosen, least = shown_name(self.choice), number(self.variances[self.choice])
+        words.append(f"{chosen[:1].upper()}{chosen[1:]} has the least of those compared, {least}: {self.reason}")
         return " ".join(words)
 
     def _plot(self, title: str = "The mean effect is the same; its variance is not") -> "Figure":

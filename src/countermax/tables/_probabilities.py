@@ -197,6 +197,12 @@ def _by_prefix(argument: str, prefix: str, frame: AbstractFrame) -> Columns:
         )
     for name in names:
         frame.column(argument, name)
+    after = {name[len(prefix)] for name in names}
+    if len(names) > 1 and len(after) == 1 and after <= set("_-. :/"):
+        raise InputError(
+            f"`{argument}` must be all that stands before the outcome in the names {listed(names)}: "
+            f"{prefix + after.pop()!r}, got {prefix!r}"
+        )
     return Columns(argument, names, tuple(Written(name.removeprefix(prefix)) for name in names), prefix)
 
 

@@ -11,6 +11,7 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from countermax import _plotting as plotting
+from countermax._core.checks import as_key
 from countermax._core.errors import InputError
 from countermax._core.memory import check_memory
 from countermax._core.quantities import as_choice, as_count
@@ -159,7 +160,7 @@ def check_coupling(
         raise InputError(f"`num_outcomes` must be the coupling's own, {coupling.num_outcomes}, got {num_outcomes}")
     check_memory(f"joint laws of {num_outcomes} outcomes", 1000 * num_outcomes**2, "lower `num_outcomes`")
     asked = LEVELS[level] if num_samples is None else LEVELS[level]._replace(num_samples=num_samples)
-    key_cases, key_draws = jax.random.split(key)
+    key_cases, key_draws = jax.random.split(as_key(key))
     laws = list(_laws(Subject(coupling, num_outcomes, asked, key_cases), key_draws))
     wanted = [law for law in laws if only in law.name]
     if not wanted:

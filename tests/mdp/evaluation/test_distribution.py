@@ -68,7 +68,7 @@ def test_it_shows_itself_in_every_form(found):
 def test_what_makes_it_unreliable_is_told():
     few = Cohort(LOG.select(np.arange(8)), POLICY, absorbing=[3], horizon=9).returns()
     assert any("not to be trusted" in each for each in few.notes)
-    assert any("episodes are censored, stopping before their end" in each for each in few.notes)
+    assert any("episodes are censored: compared up to" in each for each in few.notes)
     assert "WARNING" in str(few)
 
 

@@ -57,7 +57,7 @@ def test_censored_episodes_stop_where_they_were_seen_and_others_run_to_the_horiz
     assert not ended.all()
     np.testing.assert_array_equal(found.steps, np.where(ended, 9, log.lengths))
     np.testing.assert_array_equal(found.censored, ~ended)
-    told = f"{int((~ended).sum())} of 30 episodes are censored, stopping before their end: compared up to "
+    told = f"{int((~ended).sum())} of 30 episodes are censored: compared up to "
     assert any(each.startswith(told) for each in found.notes)
     assert any(each.startswith(told) for each in found.to_dict()["notes"])
     carried = Cohort(log, POLICY, process=MDP, horizon=9, censored="model").replay(Independent())

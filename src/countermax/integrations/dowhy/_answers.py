@@ -157,13 +157,14 @@ class NodeAnswer(AbstractResult):
     def _summary(self) -> str:
         places = self._places()
         kept = float(self.probabilities.to_numpy()[np.arange(len(places)), places].sum())
-        many = f"{len(self.seen) - kept:,.1f} of {len(self.seen):,} rows would have had another class of {self.node}"
+        many = f"{len(self.seen) - kept:,.1f} of {len(self.seen):,} rows would have had another outcome of {self.node}"
         if len(self.seen) == 1:
             many = f"{self.node} would have been another than {self.seen.iloc[0]} with probability {1 - kept:.3f}"
         text = f"Under {self._under()}, {many}."
         if self.coupling_matters is not None:
             some = int(self.coupling_matters.sum())
-            where = f"matters in {some:,} of {len(self.seen):,} rows" if some else "does not matter"
+            which = "all" if some == len(self.seen) else f"{some:,} of"
+            where = f"matters in {which} {len(self.seen):,} rows" if some else "does not matter"
             text += f" The choice of coupling {where}."
         return text
 
