@@ -387,6 +387,7 @@ def test_bad_input_is_refused_in_one_line(tree, numbers, message):
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_training_finds_the_nests_that_a_loss_calls_for():
     """Scores in two groups, which are kept the better the more alike their outcomes are; no number escapes."""
     score = np.array([0.0, 0.2, 0.1, 3.0, 3.2, 2.9])

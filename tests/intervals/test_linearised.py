@@ -277,7 +277,7 @@ def test_neither_end_of_a_score_nor_which_arm_is_first_nor_who_is_asked_about_ch
 
 def test_one_number_has_one_interval_and_no_coupling_leaves_that_of_all():
     stream = np.random.default_rng(6)
-    for _ in range(6):
+    for _ in range(4):
         counts = [stream.multinomial(stream.integers(40, 200), stream.dirichlet(2 * np.ones(3))) for _ in range(2)]
         if not counts[0][0]:
             continue

@@ -74,7 +74,9 @@ def test_bonferroni_limits_close_in_on_the_bounds(seed):
         assert_allclose(better_limits(1e12 * p[order], 1e12 * q[order]), (bounds.lower, bounds.upper), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["two proportions, .35 and .50", "unequal arms, clear effect"])
+@pytest.mark.parametrize(
+    "name", ["two proportions, .35 and .50", pytest.param("unequal arms, clear effect", marks=pytest.mark.slow)]
+)
 def test_every_number_gets_its_coverage(name):
     truth = TRUTHS[name]
     found = coverage(truth, truth.sizes[0], 3, 0)

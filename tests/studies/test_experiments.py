@@ -77,7 +77,10 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGTERM, 143), pytest.param(signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.slow)],
+)
 def test_processes_of_a_plan_end_with_it(tmp_path, number, status):
     (tmp_path / "stop").write_text("wait")
     (tmp_path / "several.py").write_text(SEVERAL)
