@@ -116,7 +116,10 @@ def changed(name, value):
             customers(8).assign(p_left=0.0, p_less=0.0, p_stayed=1.0, status="left"),
             "zero under `factual`; are the two worlds swapped. It is",
         ),
-        (customers(8).assign(p_left=-1.0), "is -1; these look like logits"),
+        (
+            customers(8).assign(p_left=-1.0),
+            "is -1; of logits give the probabilities, and for utilities ask `switching`",
+        ),
     ],
 )
 def test_a_bad_table_is_told_by_label_column_and_number(frame, words):

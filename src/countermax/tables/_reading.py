@@ -467,11 +467,8 @@ class RowReader:
             good = ~(missing.any(axis=1) | odd)
             for label, column in zip(self.labels.values, missing.T, strict=True):
                 found.note(column, f"the `{name}` probability of {listed([label])} is missing")
-            hint = (
-                "; these look like logits, of which `Rows` takes the probabilities"
-                if odd.all() and len(odd) > 1
-                else ""
-            )
+            hint = "; of logits give the probabilities, and for utilities ask `switching`"
+            hint = hint if 2 * odd.sum() >= len(odd) > 1 else ""  # of one row it is a slip
             odd_at = np.asarray((values < 0) | np.isinf(values)).argmax(axis=1)
             found.note(
                 odd,
