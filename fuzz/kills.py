@@ -70,7 +70,7 @@ _ASK = ("rows.csv", "--outcome=status", "--factual=p_", "--counterfactual=q_", "
 SCENARIOS = (
     Scenario("counterfactuals", ("counterfactuals", *_ASK, "--out=out.csv"), table, "out.csv"),
     Scenario("train", ("train", "run.toml", "--out=run"), lambda: {"run.toml": _CONFIG.encode()}, "run/"),
-    Scenario("transitions", ("transitions", *_ASK, "--resamples=50", "--out=cells.csv"), table, "cells.csv"),
+    Scenario("transitions", ("transitions", *_ASK, "--num-resamples=50", "--out=cells.csv"), table, "cells.csv"),
     Scenario(
         "studies",
         ("studies", "couplings", "--preset=quick", "--out=results"),

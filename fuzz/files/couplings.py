@@ -14,7 +14,7 @@ _ASK = ("--outcome=status", "--factual=p_", "--counterfactual=q_")
 _P, _Q = "[0.2, 0.3, 0.5]", "[0.6, 0.3, 0.1]"
 _FORMS = {
     "counterfactuals": ("counterfactuals", "rows.csv", *_ASK, "--coupling=stored.safetensors", "--out=out.csv"),
-    "transitions": ("transitions", "rows.csv", *_ASK, "--coupling=stored.safetensors", "--resamples=0", "--json"),
+    "transitions": ("transitions", "rows.csv", *_ASK, "--coupling=stored.safetensors", "--num-resamples=0", "--json"),
     "evaluate": ("evaluate", "run.toml", "stored.safetensors", "--num-pairs=2", "--json"),
     "law": f"(lambda each: [each.joint(log({_P}), log({_Q})), each.counterfactual_probs(log({_P}), log({_Q}), 1)])"
     "(couplings.load('stored.safetensors'))",

@@ -210,6 +210,13 @@ def test_a_prefix_without_its_last_sign_is_named(data):
     assert told in result.stderr
 
 
+def test_labels_may_begin_with_a_sign(tmp_path):
+    """Where the prefix has its own, what follows belongs to the outcome."""
+    (tmp_path / "signs.csv").write_text("y,p_-1,p_-2,q_-1,q_-2\n-1,.5,.5,.2,.8\n-2,.5,.5,.2,.8\n")
+    asked = ("--outcome", "y", "--factual", "p_", "--counterfactual", "q_")
+    assert run("transitions", tmp_path / "signs.csv", *asked).exit_code == 0
+
+
 def test_a_table_under_a_wrong_ending_is_told_how_to_be_called(data):
     wrong = data.rename(data.with_suffix(".parquet"))
     error = run("transitions", wrong, *ASK).stderr

@@ -197,8 +197,8 @@ def _by_prefix(argument: str, prefix: str, frame: AbstractFrame) -> Columns:
         )
     for name in names:
         frame.column(argument, name)
-    after = {name[len(prefix)] for name in names}
-    if len(names) > 1 and len(after) == 1 and after <= set("_-. :/"):
+    after, marks = {name[len(prefix)] for name in names}, set("_-. :/")
+    if len(names) > 1 and len(after) == 1 and after <= marks and prefix[-1:] not in marks:  # labels may be -1 and -2
         raise InputError(
             f"`{argument}` must be all that stands before the outcome in the names {listed(names)}: "
             f"{prefix + after.pop()!r}, got {prefix!r}"
